@@ -1,0 +1,1 @@
+"""Sparse n-grams: byte-pair weights, extraction, the frequent set, covering sets."""
