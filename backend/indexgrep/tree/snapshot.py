@@ -1,0 +1,84 @@
+"""The files of a tree with their signatures, at one moment, and which signatures cannot be trusted yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .signature import SIGNATURE, Signature
+
+#: File systems stamp files with the time of the kernel's last tick, at most 10 ms ago; twice that for safety.
+_GRAIN_NS = 20_000_000
+#: Time stamps of whole seconds come from file systems that store no fraction (FAT: every second one).
+_COARSE_GRAIN_NS = 2_000_000_000
+_SECOND_NS = 1_000_000_000
+
+
+def is_racy(signature: Signature, observed_ns: int) -> bool:
+    """Whether a later change could leave a file's signature the same.
+
+    ``observed_ns`` is ``time.time_ns()`` from just before the signature was taken. A file whose time
+    stamps are older than that by more than their grain gets another ctime with any later change. One that
+    was changed just before may be changed again within the same tick, with equal time stamps: what was
+    read of it then must not be relied on (git calls this racy). A time stamp in the future (the clock was
+    set back) is racy too.
+    """
+    stamp = max(signature[1], signature[2])
+    grain = _COARSE_GRAIN_NS if signature[2] % _SECOND_NS == 0 else _GRAIN_NS
+    return stamp >= observed_ns - grain
+
+
+def racy(signatures: npt.NDArray[np.void], observed_ns: int | npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """``is_racy`` for an array of ``SIGNATURE``; ``observed_ns`` is one time or one for each."""
+    stamp = np.maximum(signatures["mtime_ns"], signatures["ctime_ns"])
+    grain = np.where(signatures["ctime_ns"] % _SECOND_NS == 0, _COARSE_GRAIN_NS, _GRAIN_NS)
+    result: npt.NDArray[np.bool_] = stamp >= observed_ns - grain
+    return result
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The standard universe at one moment.
+
+    ``paths`` are relative to the root, sorted by their bytes; ``signatures`` (``SIGNATURE``) are parallel.
+    ``observed_ns`` is the clock (``time.time_ns()``) before the first signature was taken.
+    """
+
+    paths: list[bytes]
+    signatures: npt.NDArray[np.void]
+    observed_ns: int
+
+    @property
+    def racy(self) -> npt.NDArray[np.bool_]:
+        """For each path whether ``is_racy`` holds."""
+        return racy(self.signatures, self.observed_ns)
+
+
+class SnapshotBuilder:
+    """Collects files in order; columns instead of tuples, for time and memory."""
+
+    def __init__(self, observed_ns: int) -> None:
+        self.observed_ns = observed_ns
+        self.paths: list[bytes] = []
+        self._columns: tuple[list[int], ...] = ([], [], [], [], [])
+
+    def add(self, directory: bytes, names: list[bytes], statuses: list[Any]) -> None:
+        """Add a run of files of one directory with their stat results."""
+        self.paths += [directory + name for name in names] if directory else names
+        size, mtime, ctime, inode, mode = self._columns
+        size += [status.st_size for status in statuses]
+        mtime += [status.st_mtime_ns for status in statuses]
+        ctime += [status.st_ctime_ns for status in statuses]
+        inode += [status.st_ino for status in statuses]
+        mode += [status.st_mode for status in statuses]
+
+    def build(self) -> Snapshot:
+        table = np.empty(len(self.paths), SIGNATURE)
+        for name, column in zip(
+            ("size", "mtime_ns", "ctime_ns", "inode", "mode"), self._columns, strict=True
+        ):
+            table[name] = column
+        return Snapshot(self.paths, table, self.observed_ns)

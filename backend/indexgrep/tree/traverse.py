@@ -1,0 +1,241 @@
+"""The directory traversal: list a directory, decide its names all at once, descend in the order of paths.
+
+Everything is relative to one start directory: a *directory* here is its name below the start with a slash
+at its end (``b"a/b/"``), empty for the start. Files come in the order of their paths' bytes, which is the
+order of ``sorted`` on whole paths: a directory sorts as its name with the slash.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple
+
+from .ignore import MARKER_NAMES, IgnoreContext, IgnoreReader
+from .rules import RuleSet
+
+_OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_SLASH = ord("/")
+_DOT = ord(".")
+
+#: ``(path, message)`` of something that could not be listed; the path as the caller names results.
+WalkError = tuple[bytes, str]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which entries of a tree are wanted, besides what ignore files say."""
+
+    #: Hidden entries too.
+    hidden: bool = False
+    #: ``-g`` rules with what their globs see before a directory's name below the start.
+    overrides: RuleSet | None = None
+    overrides_lead: bytes = b""
+    #: ``-t`` and ``-T`` rules.
+    types: RuleSet | None = None
+    #: Follow symbolic links.
+    follow: bool = False
+    #: Levels to descend; ``None`` is no limit.
+    max_depth: int | None = None
+    #: Largest size in bytes of a file; ``None`` is no limit.
+    max_filesize: int | None = None
+
+    def keep(
+        self, context: IgnoreContext, directory: bytes, names: list[bytes], *, directories: bool
+    ) -> list[bytes]:
+        """Those of the ``names`` in ``directory`` that are wanted, in their order."""
+        if not names:
+            return names
+        joined = b"\n".join(names)
+        included: set[bytes] = set()
+        excluded: set[bytes] = set()
+        settled: dict[bytes, bool] = {}
+        if self.overrides is not None:
+            prefix = self.overrides_lead + directory
+            settled = self.overrides.decide(prefix, names, joined, directories=directories)
+            if self.overrides.has_include and not directories:
+                return [name for name in names if settled.get(name, False)]
+            for name, include in settled.items():
+                (included if include else excluded).add(name)
+        for name, include in context.decide(directory, names, joined, directories=directories).items():
+            if name not in settled:
+                (included if include else excluded).add(name)
+        if self.types is not None and not directories:
+            verdicts = self.types.decide(b"", names, joined, directories=False)
+            for name in names:
+                if name in settled:
+                    continue
+                # ripgrep takes a name that ends in a dot for no file name, and so for none of a type's.
+                verdict = None if name[-1] == _DOT else verdicts.get(name)
+                if verdict is False or (verdict is None and self.types.has_include):
+                    excluded.add(name)
+                elif verdict:
+                    included.add(name)
+        if not self.hidden and (joined.startswith(b".") or b"\n." in joined):
+            excluded.update(
+                name for name in names if name[0] == _DOT and name[-1] != _DOT and name not in included
+            )
+        return [name for name in names if name not in excluded] if excluded else names
+
+
+class Run(NamedTuple):
+    """Neighbouring files of one directory, in order. ``statuses`` are parallel to ``names``, or empty."""
+
+    directory: bytes
+    names: list[bytes]
+    statuses: list[os.stat_result]
+
+
+class _Directory(NamedTuple):
+    directory: bytes
+    path: bytes
+    context: IgnoreContext
+    depth: int
+    #: ``(device, inode)`` of the directories above, for loops of followed links.
+    above: tuple[tuple[int, int], ...]
+
+
+#: Called with a directory's name, path and the ignore context above it, before it is listed.
+EnterHook = Callable[[bytes, bytes], None]
+#: Called with a directory's name and its own ignore context, once it is listed.
+ListedHook = Callable[[bytes, IgnoreContext], None]
+
+
+class Traversal:
+    """One traversal from ``path`` (absolute), a directory.
+
+    ``want_status`` asks for the stat result of every file. ``on_enter`` is called before a directory is
+    listed, ``on_listed`` after. Errors go to ``errors`` with the names below the start; a file or
+    directory that vanishes meanwhile is no error.
+    """
+
+    def __init__(
+        self,
+        reader: IgnoreReader,
+        selection: Selection,
+        *,
+        want_status: bool = False,
+        on_enter: EnterHook | None = None,
+        on_listed: ListedHook | None = None,
+    ) -> None:
+        self.reader = reader
+        self.selection = selection
+        self.want_status = want_status or selection.max_filesize is not None
+        self.on_enter = on_enter
+        self.on_listed = on_listed
+        self.errors: list[WalkError] = []
+
+    def run(self, path: bytes, context: IgnoreContext, directory: bytes = b"") -> Iterator[Run]:
+        """The wanted files below ``path``, itself wanted, whose name below the start is ``directory``."""
+        selection = self.selection
+        stack: list[_Directory | Run] = [_Directory(directory, path, context, 0, ())]
+        while stack:
+            item = stack.pop()
+            if isinstance(item, Run):
+                if item.names:
+                    yield item
+                continue
+            if selection.max_depth is not None and item.depth >= selection.max_depth:
+                continue
+            try:
+                stack.extend(self._list(item))
+            except OSError as error:
+                if not item.directory or error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+                    self.errors.append((item.directory, error.strerror or str(error)))
+
+    def _list(self, item: _Directory) -> list[_Directory | Run]:
+        """The content of a directory as items for the stack: the last is first in the order of paths."""
+        selection = self.selection
+        if self.on_enter is not None:
+            self.on_enter(item.directory, item.path)
+        # A directory that became a link since its parent was listed must not lead out of the tree.
+        flags = _OPEN if selection.follow or not item.directory else _OPEN | os.O_NOFOLLOW
+        descriptor = os.open(item.path, flags)
+        try:
+            files: dict[bytes, os.DirEntry[str]] = {}
+            directories: list[bytes] = []
+            markers: set[bytes] = set()
+            above = item.above
+            if selection.follow:
+                status = os.fstat(descriptor)
+                above = (*above, (status.st_dev, status.st_ino))
+            with os.scandir(descriptor) as entries:
+                for entry in entries:
+                    name = os.fsencode(entry.name)
+                    if entry.is_file(follow_symlinks=False):
+                        files[name] = entry
+                    elif entry.is_dir(follow_symlinks=False):
+                        directories.append(name)
+                    elif selection.follow and entry.is_symlink():
+                        self._follow(item, name, entry, files, directories, above)
+                    if name[0] == _DOT and name in MARKER_NAMES:
+                        markers.add(name)
+            context = item.context
+            if markers:
+                context = self.reader.enter(context, item.path, item.directory, markers)
+            if self.on_listed is not None:
+                self.on_listed(item.directory, context)
+            names = selection.keep(context, item.directory, list(files), directories=False)
+            directories = selection.keep(context, item.directory, directories, directories=True)
+            statuses: dict[bytes, os.stat_result] = {}
+            if self.want_status:
+                names = self._stat(names, files, statuses)
+        finally:
+            os.close(descriptor)
+        path = item.path if item.path.endswith(b"/") else item.path + b"/"
+        order = sorted(names + [name + b"/" for name in directories], reverse=True)
+        items: list[_Directory | Run] = []
+        for is_directory, group in groupby(order, lambda name: name[-1] == _SLASH):
+            if is_directory:
+                items.extend(
+                    _Directory(item.directory + name, path + name[:-1], context, item.depth + 1, above)
+                    for name in group
+                )
+            else:
+                run = list(group)[::-1]
+                items.append(Run(item.directory, run, [statuses[name] for name in run] if statuses else []))
+        return items
+
+    def _stat(
+        self,
+        names: list[bytes],
+        files: dict[bytes, os.DirEntry[str]],
+        statuses: dict[bytes, os.stat_result],
+    ) -> list[bytes]:
+        """Fill ``statuses``; returns the names that are still files and not too large."""
+        follow, limit = self.selection.follow, self.selection.max_filesize
+        for name in names:
+            try:
+                status = files[name].stat(follow_symlinks=follow)
+            except OSError:
+                continue
+            if stat.S_ISREG(status.st_mode) and (limit is None or status.st_size <= limit):
+                statuses[name] = status
+        return names if len(statuses) == len(names) else list(statuses)
+
+    def _follow(
+        self,
+        item: _Directory,
+        name: bytes,
+        entry: os.DirEntry[str],
+        files: dict[bytes, os.DirEntry[str]],
+        directories: list[bytes],
+        above: tuple[tuple[int, int], ...],
+    ) -> None:
+        """Sort the target of a symbolic link in."""
+        try:
+            status = entry.stat()
+        except OSError as error:
+            self.errors.append((item.directory + name, error.strerror or str(error)))
+            return
+        if stat.S_ISREG(status.st_mode):
+            files[name] = entry
+        elif stat.S_ISDIR(status.st_mode):
+            if (status.st_dev, status.st_ino) in above:
+                self.errors.append((item.directory + name, "file system loop found"))
+            else:
+                directories.append(name)
