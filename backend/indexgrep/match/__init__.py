@@ -1,0 +1,19 @@
+"""Matching: reads candidate files and reports their matching lines, exactly as ripgrep does.
+
+======== =========================================================================================
+module   concern
+======== =========================================================================================
+reading  one file's bytes, without blocking
+encoding byte-order marks and UTF-16
+engine   the Rust engine, and the backtracking one for what it refuses
+lines    lines around matches, line numbers, context, limits
+multiline blocks of lines, for matches that span them
+matcher  a pattern and a request applied to a file
+pool     many files, in batches
+======== =========================================================================================
+"""
+
+from .matcher import Matcher
+from .pool import search_files
+
+__all__ = ["Matcher", "search_files"]
