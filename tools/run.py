@@ -1,7 +1,7 @@
 """`make run`: opens Neovim on a folder, indexes it and searches it, with nothing of the user's own set up.
 
-Reads ``REPO`` (the folder; default: this repository) and ``PATTERN`` from the environment. On a terminal it ends
-in Neovim's results window; without one it does the same headless and prints the quickfix list.
+Reads ``REPO`` (the folder; default: this repository) and ``PATTERN`` from the environment. On a terminal it
+ends in Neovim's results window; without one it does the same headless and prints the quickfix list.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ def main() -> int:
         "PATH": f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}",
         # The remote plugin's manifest of this environment: the user's own is left alone.
         "NVIM_RPLUGIN_MANIFEST": str(BIN.parent / "rplugin.vim"),
-        "INDEXGREP_RUN_PATTERN": pattern,
+        # `-- ` as in :IndexGrep, before what would be taken for flags.
+        "INDEXGREP_RUN_ARGUMENT": pattern if pattern[0] not in "- \t" else f"-- {pattern}",
     }
     editor = [nvim, "-u", str(REPOSITORY / "tools" / "run.lua"), "-i", "NONE", "-n"]
     register = subprocess.run(
@@ -75,17 +76,16 @@ def main() -> int:
     if register.returncode != 0:
         print(register.stderr.decode(errors="replace"), file=sys.stderr)
 
-    interactive = sys.stdin.isatty() and sys.stdout.isatty()
     indexed = subprocess.run([str(BIN / "indexgrep"), "index"], cwd=repo, env=environment, check=False)
     if indexed.returncode != 0:
         return indexed.returncode
+    interactive = sys.stdin.isatty() and sys.stdout.isatty()
     if interactive:
-        command = "lua require('indexgrep.command').run({ args = vim.env.INDEXGREP_RUN_PATTERN })"
-        return subprocess.run([*editor, "-c", command], cwd=repo, env=environment, check=False).returncode
-    command = "lua require('indexgrep.headless').run(vim.env.INDEXGREP_RUN_PATTERN)"
-    return subprocess.run(
-        [*editor, "--headless", "-c", command], cwd=repo, env=environment, check=False
-    ).returncode
+        search = "lua require('indexgrep.command').run({ args = vim.env.INDEXGREP_RUN_ARGUMENT })"
+    else:
+        search = "lua require('indexgrep.headless').run(vim.env.INDEXGREP_RUN_ARGUMENT)"
+        editor.append("--headless")
+    return subprocess.run([*editor, "-c", search], cwd=repo, env=environment, check=False).returncode
 
 
 if __name__ == "__main__":
