@@ -1,0 +1,412 @@
+"""One client's connection: requests in, responses and pushes out.
+
+Everything here runs on the event loop, except ``put`` and ``end``, which query threads call. A fault of a
+client ends at most its own connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
+
+from .. import __version__
+from ..errors import IndexGrepError, ServerError, UsageError
+from ..request import SearchRequest
+from . import protocol
+from .query import Query, internal_error
+
+log = logging.getLogger("indexgrep.server")
+
+#: Bytes of results that may wait in one connection's outbox before its query threads are held, and as much
+#: again in the transport, whose own limits are given here too.
+OUTBOX_BYTES = 512 << 10
+TRANSPORT_HIGH, TRANSPORT_LOW = 256 << 10, 64 << 10
+#: A client that does not read its answers is not read either once this much waits for it.
+UNREAD_BYTES = 4 << 20
+#: Queries one client may have running.
+MAX_QUERIES = 64
+#: How long after its deadline a query is stopped from here.
+DEADLINE_GRACE_S = 0.05
+
+
+class Service(Protocol):
+    """What a connection asks of the server."""
+
+    def about(self) -> dict[str, Any]:
+        """The result of ``hello``."""
+        ...
+
+    def joined(self, connection: Connection) -> None: ...
+
+    def greeted(self, connection: Connection) -> None: ...
+
+    def closed(self, connection: Connection) -> None: ...
+
+    def touched(self) -> None:
+        """A request arrived: the server is not idle."""
+        ...
+
+    def start_query(self, query: Query) -> None:
+        """Run the query in a thread as soon as the session is open."""
+        ...
+
+    async def explain(self, request: SearchRequest) -> dict[str, Any]: ...
+
+    async def status(self) -> dict[str, Any]: ...
+
+    async def index(self, force: bool) -> dict[str, Any]: ...
+
+    def shutdown(self) -> None: ...
+
+
+class Connection(asyncio.Protocol):
+    """One client. ``gate`` guards the count of waiting bytes and the credits of the client's queries."""
+
+    def __init__(self, service: Service, loop: asyncio.AbstractEventLoop) -> None:
+        self.gate = threading.Condition()
+        self.push_kind = "notify"
+        self.wants_progress = False
+        self.queries: dict[int, Query] = {}
+        self._service = service
+        self._loop = loop
+        self._transport: asyncio.Transport | None = None
+        self._unpacker = protocol.unpacker(protocol.MAX_REQUEST_BYTES)
+        self._outbox: deque[tuple[Query | None, bytes]] = deque()
+        self._waiting = 0
+        self._writable = True
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._calls: dict[str, Callable[[list[Any]], Any]] = {
+            "hello": self._hello,
+            "cancel": self._cancel,
+            "more": self._more,
+            "explain": self._explain,
+            "status": self._status,
+            "index": self._index,
+            "ping": self._ping,
+            "shutdown": self._shutdown,
+        }
+
+    # Transport ------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        transport.set_write_buffer_limits(high=TRANSPORT_HIGH, low=TRANSPORT_LOW)
+        self._transport = transport
+        self._service.joined(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        for query in list(self.queries.values()):
+            query.stop("disconnected")
+        with self.gate:
+            self._outbox.clear()
+            self._waiting = 0
+            self.gate.notify_all()
+        for task in self._tasks:
+            task.cancel()
+        self._service.closed(self)
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            self._unpacker.feed(data)
+            for message in self._unpacker:
+                self._receive(message)
+                if self._transport is None:
+                    return
+        except Exception as error:  # msgpack has many, and none of them is a reason to go on
+            self._reject(f"a message that cannot be decoded ({type(error).__name__})")
+
+    def pause_writing(self) -> None:
+        self._writable = False
+
+    def resume_writing(self) -> None:
+        self._writable = True
+        self._flush()
+
+    def close(self) -> None:
+        """Close once what is queued has been written."""
+        self._flush()
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    # Messages out ---------------------------------------------------------------------------------------
+
+    def send(self, data: bytes) -> None:
+        """Queue a response or a push that is not a batch."""
+        self._queue(None, data)
+
+    @property
+    def congested(self) -> bool:
+        """Whether the client is behind with reading: news that can wait should."""
+        return self._waiting >= OUTBOX_BYTES
+
+    def put(self, data: bytes, query: Query) -> bool:
+        """From a query's thread: queue a batch, waiting for room. ``False`` once the query is stopped."""
+        with self.gate:
+            self.gate.wait_for(lambda: query.stopped or self._waiting < OUTBOX_BYTES)
+            if query.stopped:
+                return False
+            self._waiting += len(data)
+        return self._on_loop(self._append, query, data)
+
+    def end(self, data: bytes, query: Query) -> None:
+        """From a query's thread: queue its last push."""
+        self._on_loop(self._ended, data, query)
+
+    def _on_loop(self, call: Callable[..., object], *args: object) -> bool:
+        try:
+            self._loop.call_soon_threadsafe(call, *args)
+        except RuntimeError:  # the loop is closed: the server has ended
+            return False
+        return True
+
+    def _ended(self, data: bytes, query: Query) -> None:
+        if self.queries.get(query.qid) is query:
+            del self.queries[query.qid]
+            if query.timer is not None:
+                query.timer.cancel()
+            self.send(data)
+
+    def _queue(self, query: Query | None, data: bytes) -> None:
+        with self.gate:
+            self._waiting += len(data)
+        self._append(query, data)
+
+    def _append(self, query: Query | None, data: bytes) -> None:
+        """Take bytes that ``_waiting`` counts already."""
+        if self._transport is None:
+            return
+        self._outbox.append((query, data))
+        self._flush()
+        if self._waiting >= UNREAD_BYTES:
+            self._transport.pause_reading()
+
+    def _flush(self) -> None:
+        written = 0
+        while self._outbox and self._writable and self._transport is not None:
+            query, data = self._outbox.popleft()
+            written += len(data)
+            if query is None or not query.discards:
+                self._transport.write(data)
+        if written:
+            with self.gate:
+                self._waiting = max(self._waiting - written, 0)
+                self.gate.notify_all()
+            if self._waiting < OUTBOX_BYTES and self._transport is not None:
+                self._transport.resume_reading()
+
+    # Messages in ----------------------------------------------------------------------------------------
+
+    def _reject(self, why: str) -> None:
+        """Close the connection of a client that does not speak the protocol."""
+        log.warning("closing a connection: %s", why)
+        self.abort()
+
+    def _receive(self, message: Any) -> None:
+        match message:
+            case [protocol.REQUEST, int(identifier), method, params] if not isinstance(identifier, bool):
+                self._service.touched()
+                self._dispatch(identifier, method, params)
+            case [protocol.NOTIFICATION, method, params]:
+                self._service.touched()
+                self._dispatch(None, method, params)
+            case [protocol.RESPONSE, _, _, _]:
+                pass  # the server asks nothing of its clients
+            case _:
+                self._reject("a message that is not msgpack-RPC")
+
+    def _dispatch(self, identifier: int | None, method: Any, params: Any) -> None:
+        if params == {}:  # an empty Lua table
+            params = []
+        if not isinstance(params, list):
+            self._answer(identifier, UsageError(f"the params of {method!r} must be a list"), None)
+        elif method == "search":
+            self._search(identifier, params)
+        elif isinstance(method, str) and method in self._calls:
+            self._call(identifier, method, params)
+        else:
+            known = ", ".join(sorted([*self._calls, "search"]))
+            self._answer(identifier, UsageError(f"unknown method {method!r}", f"Methods: {known}."), None)
+
+    def _call(self, identifier: int | None, method: str, params: list[Any]) -> None:
+        """Answer at once, or in a task where the answer takes the session."""
+        try:
+            result = self._calls[method](params)
+        except Exception as error:
+            self._answer(identifier, _as_error(error, method), None)
+            return
+        if asyncio.iscoroutine(result):
+            task = self._loop.create_task(self._answer_later(identifier, method, result))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        else:
+            self._answer(identifier, None, result)
+
+    async def _answer_later(
+        self, identifier: int | None, method: str, result: Coroutine[Any, Any, Any]
+    ) -> None:
+        try:
+            value = await result
+        except Exception as error:
+            self._answer(identifier, _as_error(error, method), None)
+        else:
+            self._answer(identifier, None, value)
+
+    def _answer(self, identifier: int | None, error: IndexGrepError | None, result: Any) -> None:
+        if identifier is None:
+            if error is not None:
+                log.info("a notification that could not be served: %s", error.code)
+            return
+        try:
+            data = protocol.response(identifier, None if error is None else error.to_wire(), result)
+        except Exception as fault:
+            data = protocol.response(identifier, internal_error(fault, "encoding an answer").to_wire(), None)
+        self.send(data)
+
+    # Methods --------------------------------------------------------------------------------------------
+
+    def _hello(self, params: list[Any]) -> dict[str, Any]:
+        options = _only(params, "hello", {})
+        if not isinstance(options, dict):
+            raise UsageError("hello takes a map")
+        theirs = options.get("protocol", protocol.PROTOCOL_VERSION)
+        if theirs != protocol.PROTOCOL_VERSION:
+            raise ServerError(
+                f"the client speaks protocol {theirs!r}, this server (indexgrep {__version__}) speaks "
+                f"{protocol.PROTOCOL_VERSION}",
+                "Stop it with `indexgrep server stop`; the client then starts its own.",
+            )
+        kind = options.get("push", "notify")
+        if kind not in protocol.PUSH_KINDS:
+            raise UsageError(f"unknown push {kind!r}", f"Use one of: {', '.join(protocol.PUSH_KINDS)}.")
+        self.push_kind = kind
+        self.wants_progress = True
+        self._service.greeted(self)
+        return self._service.about()
+
+    def _search(self, identifier: int | None, params: list[Any]) -> None:
+        qid = params[0] if params else None
+        try:
+            query = self._new_query(params)
+        except IndexGrepError as error:
+            if identifier is not None:
+                self._answer(identifier, error, None)
+            elif isinstance(qid, int) and not isinstance(qid, bool):
+                self.send(protocol.push(self.push_kind, "failed", [qid, error.to_wire()]))
+            else:
+                self._answer(None, error, None)
+            return
+        self._answer(identifier, None, {"qid": qid})
+        self.queries[query.qid] = query
+        if query.request.timeout_ms is not None:
+            # The session ends the search in time by itself, unless the query is held by its reader.
+            seconds = query.request.timeout_ms / 1_000 + DEADLINE_GRACE_S
+            query.timer = self._loop.call_later(seconds, query.stop, "timeout")
+        self._service.start_query(query)
+
+    def _new_query(self, params: list[Any]) -> Query:
+        if len(params) != 2:
+            raise UsageError("search takes a query id and a request")
+        qid, wire = _identifier(params[0], "search"), params[1]
+        if not isinstance(wire, dict):
+            raise UsageError(f"a search request is a map, not {type(wire).__name__}")
+        wire = dict(wire)
+        window = wire.pop("window", None)
+        if window is not None:
+            window = _natural(window, "window")
+        supersede = wire.pop("supersede", False)
+        if not isinstance(supersede, bool):
+            raise UsageError(f"search option 'supersede' must be of type bool, not {supersede!r}")
+        request = SearchRequest.from_wire(wire)
+        if supersede:
+            for query in list(self.queries.values()):
+                query.stop("cancelled")
+        if qid in self.queries:
+            raise UsageError(f"query id {qid} is in use", "Number each running query differently.")
+        if len(self.queries) >= MAX_QUERIES:
+            raise UsageError(f"this client has {MAX_QUERIES} queries running", "Cancel some of them.")
+        return Query(qid, request, window, self)
+
+    def _cancel(self, params: list[Any]) -> bool:
+        query = self.queries.get(_identifier(_only(params, "cancel"), "cancel"))
+        if query is None or query.stopped:
+            return False
+        query.stop("cancelled")
+        return True
+
+    def _more(self, params: list[Any]) -> bool:
+        if len(params) != 2:
+            raise UsageError("more takes a query id and a number of lines")
+        query = self.queries.get(_identifier(params[0], "more"))
+        lines = _natural(params[1], "more")
+        if query is None:
+            return False
+        query.more(lines)
+        return True
+
+    async def _explain(self, params: list[Any]) -> dict[str, Any]:
+        return await self._service.explain(SearchRequest.from_wire(_only(params, "explain")))
+
+    async def _status(self, params: list[Any]) -> dict[str, Any]:
+        return await self._service.status()
+
+    async def _index(self, params: list[Any]) -> dict[str, Any]:
+        options = _only(params, "index", {})
+        force = options.get("force", False) if isinstance(options, dict) else None
+        if not isinstance(force, bool):
+            raise UsageError("index takes a map, {force: boolean}")
+        return await self._service.index(force)
+
+    def _ping(self, params: list[Any]) -> str:
+        return "pong"
+
+    def _shutdown(self, params: list[Any]) -> bool:
+        self._loop.call_soon(self._service.shutdown)
+        return True
+
+    @property
+    def busy(self) -> bool:
+        """Whether a query or a call of this client has still to be answered."""
+        return bool(self.queries or self._tasks)
+
+    def stop_queries(self, reason: str) -> None:
+        """Make every query of this client end soon."""
+        for query in list(self.queries.values()):
+            query.stop(reason)
+
+
+def _as_error(error: Exception, method: str) -> IndexGrepError:
+    return error if isinstance(error, IndexGrepError) else internal_error(error, method)
+
+
+_REQUIRED: Any = object()
+
+
+def _only(params: list[Any], method: str, default: Any = _REQUIRED) -> Any:
+    """The one parameter of a call; an empty Lua table, which arrives as a list, is an empty map."""
+    if not params and default is not _REQUIRED:
+        return default
+    if len(params) != 1:
+        raise UsageError(f"{method} takes one parameter, not {len(params)}")
+    return {} if params[0] == [] else params[0]
+
+
+def _identifier(value: Any, method: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise UsageError(f"a query id is an integer; {method} got {value!r}")
+    return value
+
+
+def _natural(value: Any, name: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise UsageError(f"{name} must be a number of lines, 1 or more, not {value!r}")
+    return value

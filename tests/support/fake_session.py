@@ -1,0 +1,99 @@
+"""A search session in memory, with the interface that the server asks for, and with knobs for its tests."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from indexgrep.errors import PatternError, RootError
+from indexgrep.request import FileResult, Line, SearchRequest, Summary
+
+
+class FakeSearch:
+    """Answers a pattern of the form ``lines=N``, ``files=N``, ``delay=SECONDS`` and ``width=BYTES``."""
+
+    def __init__(self, request: SearchRequest, cancel: threading.Event | None) -> None:
+        text = request.patterns[0]
+        if text == "(":
+            raise PatternError(text, 0, 1, "unclosed group")
+        if text == "boom":
+            raise RuntimeError("a secret line of somebody's file")
+        self._options = dict(part.split("=") for part in text.split() if "=" in part)
+        self._cancel = cancel or threading.Event()
+        self.closed = False
+        self.produced = 0
+        self.summary = Summary(served_by="scan")
+
+    def __iter__(self) -> Iterator[list[FileResult]]:
+        lines = int(self._options.get("lines", 1))
+        width = int(self._options.get("width", 40))
+        delay = float(self._options.get("delay", 0))
+        for number in range(int(self._options.get("files", 1))):
+            if delay and self._cancel.wait(delay):
+                pass
+            if self._cancel.is_set():
+                self.summary.complete, self.summary.reason = False, "cancelled"
+                return
+            text = b"x" * (width - 1) + b"\n"
+            found = [Line(n + 1, n * width, text, [(0, 1)], True) for n in range(lines)]
+            self.produced += lines
+            self.summary.matched_files += 1
+            self.summary.matched_lines += lines
+            self.summary.matches += lines
+            yield [FileResult(f"dir/file{number:06}.c", found, lines, lines, bytes_searched=lines * width)]
+            if self._options.get("fail") == str(number):
+                raise RuntimeError("late")
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class FakeSession:
+    """See the module. ``searches`` keeps every search that was asked for."""
+
+    def __init__(self, *, state: str = "ready", build_s: float = 0.05) -> None:
+        self.searches: list[FakeSearch] = []
+        self.state = state
+        self.build_s = build_s
+        self.builds = 0
+        self.closed = False
+
+    @classmethod
+    def open(cls, path: str, *, force_root: bool = False) -> FakeSession:
+        if os.path.exists(os.path.join(path, "refuse")) and not force_root:
+            raise RootError(f"{path} is refused", "Give --force-root.")
+        time.sleep(float(os.environ.get("FAKE_OPEN_S", "0")))
+        return cls(state=os.environ.get("FAKE_STATE", "ready"))
+
+    def search(self, request: SearchRequest, cancel: threading.Event | None = None) -> FakeSearch:
+        search = FakeSearch(request, cancel)
+        self.searches.append(search)
+        return search
+
+    def explain(self, request: SearchRequest) -> dict[str, Any]:
+        return {"patterns": list(request.patterns)}
+
+    def status(self) -> dict[str, Any]:
+        return {"index": {"state": self.state}, "freshness": "watch", "overlay": 0}
+
+    def build(
+        self,
+        progress: Callable[[dict[str, Any]], None] | None,
+        cancel: threading.Event | None = None,
+        force: bool = False,
+    ) -> None:
+        self.builds += 1
+        for phase in ("scan", "extract", "merge"):
+            if progress is not None:
+                progress({"phase": phase, "documents": 1, "documents_total": 3})
+            if (cancel or threading.Event()).wait(self.build_s):
+                return
+        self.state = "ready"
+        if progress is not None:
+            progress({"phase": "ready", "documents": 3, "documents_total": 3})
+
+    def close(self) -> None:
+        self.closed = True
