@@ -1,0 +1,150 @@
+"""Where answers come from: the server of a worktree, or a search in this process (``--no-server``).
+
+The heavy modules are imported only by the one that is used: a query over a warm server needs neither numpy
+nor git.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ..request import FileResult, SearchRequest, Summary
+from .options import Options
+from .output import Messages
+
+if TYPE_CHECKING:
+    from ..client import Client
+    from ..client import Search as ClientSearch
+    from ..search import Search, Session
+
+
+class Answer(Protocol):
+    """One running search: batches of files in order of path; ``summary`` is complete after the last."""
+
+    @property
+    def summary(self) -> Summary: ...
+
+    def batches(self) -> Iterator[list[FileResult]]: ...
+
+    def close(self) -> None: ...
+
+
+class Engine(Protocol):
+    """What the command line asks of a worktree."""
+
+    @property
+    def root(self) -> str: ...
+
+    def search(self, request: SearchRequest) -> Answer: ...
+
+    def explain(self, request: SearchRequest) -> dict[str, Any]: ...
+
+    def close(self) -> None: ...
+
+
+class Engines:
+    """The engines that one command has opened, by root."""
+
+    def __init__(self, options: Options, messages: Messages) -> None:
+        self._options = options
+        self._messages = messages
+        self._open: dict[str, Engine] = {}
+
+    def get(self, root: str) -> Engine:
+        """The engine for ``root``. Raises ``IndexGrepError`` where there can be none."""
+        engine = self._open.get(root)
+        if engine is None:
+            engine = self._open[root] = connect(root, self._options, self._messages)
+        return engine
+
+    def __enter__(self) -> Engines:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for engine in self._open.values():
+            engine.close()
+
+
+def connect(root: str, options: Options, messages: Messages) -> Engine:
+    """The server of ``root``, started where none runs; a search in this process where that is asked for."""
+    if not options.server:
+        from ..search import Session
+
+        return LocalEngine(Session.open(root, force_root=options.force_root))
+    from ..client import Client
+
+    return ServerEngine(Client(root, force_root=options.force_root))
+
+
+class LocalAnswer:
+    """A search of a session in this process."""
+
+    def __init__(self, search: Search) -> None:
+        self._search = search
+
+    @property
+    def summary(self) -> Summary:
+        summary: Summary = self._search.summary
+        return summary
+
+    def batches(self) -> Iterator[list[FileResult]]:
+        return iter(self._search)
+
+    def close(self) -> None:
+        self._search.close()
+
+
+class LocalEngine:
+    """A session in this process."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.root = session.root.path
+
+    def search(self, request: SearchRequest) -> LocalAnswer:
+        return LocalAnswer(self._session.search(request))
+
+    def explain(self, request: SearchRequest) -> dict[str, Any]:
+        explanation: dict[str, Any] = self._session.explain(request)
+        return explanation
+
+    def close(self) -> None:
+        self._session.close()
+
+
+class ServerAnswer:
+    """A search by the server."""
+
+    def __init__(self, search: ClientSearch) -> None:
+        self._search = search
+
+    @property
+    def summary(self) -> Summary:
+        return self._search.summary or Summary(complete=False, reason="cancelled")
+
+    def batches(self) -> Iterator[list[FileResult]]:
+        return ([result] for result in self._search.files())
+
+    def close(self) -> None:
+        self._search.close()
+
+
+class ServerEngine:
+    """The server of a worktree, over its socket."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.root = client.root
+
+    def search(self, request: SearchRequest) -> ServerAnswer:
+        return ServerAnswer(self._client.search(request))
+
+    def explain(self, request: SearchRequest) -> dict[str, Any]:
+        return self._client.explain(request)
+
+    def close(self) -> None:
+        self._client.close()
