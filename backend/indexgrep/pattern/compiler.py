@@ -176,6 +176,3 @@ def _bounded(root: Node, options: PatternOptions) -> Node:
     else:
         return root
     return Concat((Look(kinds[0], options.unicode), root, Look(kinds[1], options.unicode)), root.span)
-
-
-

@@ -120,10 +120,10 @@ class _Frame:
 class _OpenClass:
     """An open bracket of a class: its items, and a pending set operation."""
 
-    __slots__ = ("depth", "items", "left", "left_depth", "negated", "operator", "start", "union_start")
+    __slots__ = ("depth", "items", "left", "left_depth", "negated", "opener", "operator", "union_start")
 
-    def __init__(self, start: int, negated: bool, items: list[ClassItem], union_start: int) -> None:
-        self.start = start
+    def __init__(self, opener: Span, negated: bool, items: list[ClassItem], union_start: int) -> None:
+        self.opener = opener  # the bracket, with the ^, - and ] that may follow it at once
         self.negated = negated
         self.items = items
         self.depth = 0
@@ -166,12 +166,18 @@ class _Parser:
         self.names: set[str] = set()
         self.any_literal = False
         self.any_uppercase = False
+        self.deferred: PatternError | None = None
         self.frames = [_Frame(0, flags, None, None)]
 
     # Errors and movement. `char` is "" at the end of the pattern.
 
     def fail(self, start: int, end: int, reason: str, hint: str = "") -> NoReturn:
         raise PatternError(self.pattern, start, end, reason, hint)
+
+    def defer(self, start: int, end: int, reason: str) -> None:
+        """Note a fault of meaning; it counts once the syntax has turned out to be right, as in the crate."""
+        if self.deferred is None:
+            self.deferred = PatternError(self.pattern, start, end, reason)
 
     @property
     def char(self) -> str:
@@ -240,6 +246,8 @@ class _Parser:
             self.fail(start, start + 1, "unclosed group")
         node, depth = self.finish(self.frames[0], self.end)
         self.check_depth(depth, 0, self.end)
+        if self.deferred is not None:
+            raise self.deferred
         return Parsed(
             node,
             self.any_literal,
@@ -283,7 +291,7 @@ class _Parser:
             depth += 1
         merged: list[Node] = []
         for item, _ in frame.items:
-            if isinstance(item, (_Marker, Empty)):
+            if isinstance(item, (_Marker, Empty)) or (isinstance(item, Literal) and not item.text):
                 continue
             last = merged[-1] if merged else None
             if isinstance(item, Literal) and isinstance(last, Literal) and _mergeable(last, item):
@@ -368,7 +376,7 @@ class _Parser:
         self.pos += 1
         if frame.index is not None:
             node = Group(node, frame.index, frame.name, (frame.start, self.pos))
-        self.push(_Grouped(node) if isinstance(node, Empty) else node, depth + 1)
+        self.push(_grouped(node) if isinstance(node, Empty) else node, depth + 1)
 
     def group_name(self) -> str:
         start = self.pos
@@ -402,7 +410,9 @@ class _Parser:
                     self.fail(self.pos, self.pos + 1, "duplicate flag")
                 changes[char] = negation is None
             else:
-                hint = _NO_PCRE if self.pattern.startswith("P=", self.pos) or char in ">|&(RC0123456789" else ""
+                hint = (
+                    _NO_PCRE if self.pattern.startswith("P=", self.pos) or char in ">|&(RC0123456789" else ""
+                )
                 self.fail(self.pos, self.pos + 1, "unrecognized flag", hint)
             self.pos += 1
             if self.pos >= self.end:
@@ -642,11 +652,9 @@ class _Parser:
             if body == "\\":
                 self.fail(self.pos, self.pos + 1, "invalid Unicode character class")
             self.bump_space()
-        if not self.flags.u:
-            self.fail(start, self.pos, "Unicode not allowed here")
-        reason = unicode.property_fault(body)
+        reason = unicode.property_fault(body) if self.flags.u else "Unicode not allowed here"
         if reason:
-            self.fail(start, self.pos, reason)
+            self.defer(start, self.pos, reason)
         return ClassProperty(body, negated, (start, self.pos))
 
     # Classes.
@@ -660,8 +668,7 @@ class _Parser:
         while True:
             self.skip_space()
             if self.pos >= self.end:
-                start = open_classes[-1].start
-                self.fail(start, start + 1, "unclosed character class")
+                self.fail(*open_classes[-1].opener, "unclosed character class")
             char = self.pattern[self.pos]
             if char == "[":
                 posix = _POSIX.match(self.pattern, self.pos) if open_classes else None
@@ -682,7 +689,7 @@ class _Parser:
                 self.pos += 2
                 self.class_operator(open_classes[-1], char * 2)
             else:
-                open_classes[-1].items.append(self.class_range(open_classes[-1].start))
+                open_classes[-1].items.append(self.class_range(open_classes[-1].opener))
 
     def open_class(self) -> _OpenClass:
         start = self.pos
@@ -701,10 +708,10 @@ class _Parser:
             last = self.char == "]"
             items.append(ClassLiteral(self.char, (self.pos, self.pos + 1)))
             if not self.bump_space():
-                self.fail(start, start + 1, unclosed)
+                self.fail(start, self.pos if last else start, unclosed)
             if last:
                 break
-        return _OpenClass(start, negated, items, union_start)
+        return _OpenClass((start, self.pos), negated, items, union_start)
 
     def class_union(self, opened: _OpenClass) -> tuple[ClassItem, int]:
         """The items read since the last operator as one item, with its depth."""
@@ -731,13 +738,13 @@ class _Parser:
     def close_class(self, opened: _OpenClass) -> tuple[ClassBracket, int]:
         item, depth = self.pending(opened)
         self.pos += 1
-        return ClassBracket(opened.negated, item, (opened.start, self.pos)), depth + 1
+        return ClassBracket(opened.negated, item, (opened.opener[0], self.pos)), depth + 1
 
-    def class_range(self, class_start: int) -> ClassItem:
+    def class_range(self, opener: Span) -> ClassItem:
         first = self.class_item()
         self.skip_space()
         if self.pos >= self.end:
-            self.fail(class_start, class_start + 1, "unclosed character class")
+            self.fail(*opener, "unclosed character class")
         if self.char != "-" or self.peek_space() in ("]", "-"):
             if isinstance(first, _Char):
                 return ClassLiteral(self.class_char(first), first.span)
@@ -745,7 +752,7 @@ class _Parser:
                 self.fail(*first, "invalid escape sequence found in character class")
             return first
         if not self.bump_space():
-            self.fail(class_start, class_start + 1, "unclosed character class")
+            self.fail(*opener, "unclosed character class")
         last = self.class_item()
         for end in (first, last):
             if not isinstance(end, _Char):
@@ -761,10 +768,8 @@ class _Parser:
     def class_char(self, found: _Char) -> str:
         """A character of a class; without the flag ``u`` it must be a byte."""
         char = self.resolve(found)
-        if not self.flags.u and "\x7f" < char < "\udc80":
-            self.fail(*found.span, "Unicode not allowed here")
-        if not self.flags.u and char > "\udcff":
-            self.fail(*found.span, "Unicode not allowed here")
+        if not self.flags.u and not (char <= "\x7f" or "\udc80" <= char <= "\udcff"):
+            self.defer(*found.span, "Unicode not allowed here")
         return char
 
     def class_item(self) -> _Char | Span | ClassPerl | ClassProperty:
@@ -777,7 +782,7 @@ class _Parser:
         return (start, self.pos) if isinstance(found, LookKind) else found
 
 
-def _Grouped(node: Empty) -> Literal:  # noqa: N802
+def _grouped(node: Empty) -> Literal:
     """``(?:)``: unlike nothing at all, a group around nothing can be repeated."""
     return Literal("", False, True, node.span)
 

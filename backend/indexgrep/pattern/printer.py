@@ -83,7 +83,9 @@ def _restricted(node: Node, parts: list[Node], lines: Lines) -> Node:
         return replace(node, items=tuple(parts))
     if isinstance(node, Alternation):
         # The crate turns alternatives of one character each into a class, from which terminators may be taken.
-        if all(isinstance(part, Class) or (isinstance(part, Literal) and len(part.text) == 1) for part in parts):
+        if all(
+            isinstance(part, Class) or (isinstance(part, Literal) and len(part.text) == 1) for part in parts
+        ):
             kept = [p for p in parts if not (isinstance(p, Literal) and p.text in lines.terminators)]
             if kept:
                 return kept[0] if len(kept) == 1 else replace(node, branches=tuple(kept))

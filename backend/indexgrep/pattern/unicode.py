@@ -7,7 +7,9 @@ patterns without properties and without non-ASCII case never need it.
 
 from __future__ import annotations
 
+import array
 import functools
+import sys
 
 #: The characters with the property White_Space, which the flag ``x`` skips.
 WHITESPACE = frozenset("\t\n\x0b\x0c\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000") | frozenset(
@@ -71,21 +73,27 @@ def property_fault(body: str) -> str:
 
 
 @functools.lru_cache(maxsize=1)
-def _all_characters() -> tuple[bytes, str]:
-    """Every Unicode scalar value in order, as UTF-8 and as text."""
-    text = "".join(map(chr, range(0xD800))) + "".join(map(chr, range(0xE000, 0x110000)))
-    return text.encode(), text
+def _all_characters() -> bytes:
+    """Every Unicode scalar value in order, as UTF-8 (4.4 MB)."""
+    return b"".join((_encoded(0, 0xD800), _encoded(0xE000, 0x110000)))
+
+
+def _encoded(first: int, end: int) -> bytes:
+    codes = array.array("I", range(first, end))
+    if sys.byteorder == "big":
+        codes.byteswap()
+    return codes.tobytes().decode("utf-32-le").encode()
 
 
 @functools.lru_cache(maxsize=128)
 def class_ranges(rust: str) -> Ranges:
     """The characters that a Rust pattern for one character matches, as inclusive ranges of code points.
 
-    Costs some 30 ms for a class that has not been asked for before, and 130 ms the first time.
+    Costs some 30 ms for a class that has not been asked for before, and 100 ms the first time.
     """
     import paula
 
-    data, _ = _all_characters()
+    data = _all_characters()
     ranges: list[tuple[int, int]] = []
     for match in paula.BytesRegex(f"(?:{rust})+").find_iter(data):
         first, last = _code_at(data, match.start), _code_before(data, match.end)
@@ -94,6 +102,15 @@ def class_ranges(rust: str) -> Ranges:
         else:
             ranges.append((first, last))
     return tuple(ranges)
+
+
+@functools.lru_cache(maxsize=128)
+def class_bytes(rust: str) -> tuple[int, ...]:
+    """The bytes that a Rust pattern for one byte matches, in order."""
+    import paula
+
+    regex = paula.BytesRegex(rust)
+    return tuple(byte for byte in range(256) if regex.is_match(bytes((byte,))))
 
 
 def _code_at(data: bytes, start: int) -> int:
