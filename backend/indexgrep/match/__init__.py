@@ -1,16 +1,18 @@
 """Matching: reads candidate files and reports their matching lines, exactly as ripgrep does.
 
-======== =========================================================================================
-module   concern
-======== =========================================================================================
-reading  one file's bytes, without blocking
-encoding byte-order marks and UTF-16
-engine   the Rust engine, and the backtracking one for what it refuses
-lines    lines around matches, line numbers, context, limits
+========= =========================================================================================
+module    concern
+========= =========================================================================================
+reading   one file's bytes, without blocking
+encoding  byte-order marks and UTF-16
+binary    where ripgrep stops in a file with NUL bytes
+engine    the Rust engine, and the backtracking one for what it refuses
+lines     the lines around matches
 multiline blocks of lines, for matches that span them
-matcher  a pattern and a request applied to a file
-pool     many files, in batches
-======== =========================================================================================
+collector line numbers, context, limits
+matcher   a pattern and a request applied to a file
+pool      many files, in batches
+========= =========================================================================================
 """
 
 from .matcher import Matcher

@@ -37,12 +37,10 @@ class RustEngine:
     def __init__(self, pattern: str) -> None:
         """Raises ``ValueError`` when the engine refuses the pattern."""
         self._regex: Any = paula.BytesRegex(pattern)
-        self.is_match = self._regex.is_match
         self._find_iter = self._regex.find_iter
 
     def is_match(self, data: bytes) -> bool:
-        """Whether the pattern matches anywhere in ``data``; replaced by the engine's own method."""
-        raise NotImplementedError
+        return bool(self._regex.is_match(data))
 
     def find(self, data: bytes) -> Span | None:
         match = self._regex.find(data)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
+from ..pattern import CompiledPattern
 from ..request import FileResult, SearchRequest
-from . import multiline
+from .binary import Mode, Rolling, binary_mode, found_at_once
+from .collector import Collector
 from .encoding import decode
 from .engine import Engine, Timeout, compile_engine
-from .lines import Collector, Hit, inverted_lines, matching_lines
-from .reading import ReadFailure, read_file
-
-if TYPE_CHECKING:
-    from ..pattern import CompiledPattern
+from .lines import Hit, all_lines, inverted_lines, matching_lines
+from .multiline import Blocks, crosses_lines, needs_restart
+from .reading import ReadFailure, describe, read_file
 
 
 class Matcher:
@@ -27,7 +28,11 @@ class Matcher:
         """Raises ``PatternError`` when no engine can run the pattern."""
         self.request = request
         self.engine: Engine = compile_engine(pattern.rust, lambda: pattern.python)
-        self.blocks = request.multiline and multiline.crosses_lines(pattern)
+        #: Whether matches may span lines, so that blocks of lines are reported.
+        self.blocks = request.multiline and crosses_lines(pattern)
+        self._restart = self.blocks and needs_restart(pattern, self.engine)
+        self._context = bool(request.before or request.after)
+        self._plain = not (self._context or self.blocks or request.invert)
 
     def search_file(
         self,
@@ -41,8 +46,8 @@ class Matcher:
         """The answer of the file ``path`` (relative to ``dir_fd``, when given), reported as ``relative``.
 
         ``None`` when it has nothing to report, or is no regular file. ``explicit`` says that the user named
-        the file, which is then searched although it is binary; ``mapped`` that ripgrep would map it into
-        memory (only files are named, at most ten), where it looks for NUL bytes at other places.
+        the file, which is then searched to its end although it is binary; ``mapped`` that ripgrep would map
+        it into memory (only files are named, ten at most), where it meets NUL bytes at other times.
         """
         limit = self.request.max_filesize
         try:
@@ -52,7 +57,7 @@ class Matcher:
         except ReadFailure as failure:
             return FileResult(relative, error=str(failure))
         except OSError as error:
-            return FileResult(relative, error=f"{error.strerror} (os error {error.errno})")
+            return FileResult(relative, error=describe(error))
         if data is None:
             return None
         return self.search_bytes(data, relative, explicit=explicit, mapped=mapped)
@@ -61,38 +66,178 @@ class Matcher:
         self, data: bytes, relative: str, *, explicit: bool = False, mapped: bool = False
     ) -> FileResult | None:
         """The answer of a file whose raw content is ``data``; see ``search_file``."""
+        if self.request.max_count == 0:
+            return None
         try:
-            return self._search(decode(data), relative)
+            return self._search(data, relative, explicit, mapped)
         except Timeout:
             return FileResult(relative, error="the pattern took too long on this file")
 
-    def _search(self, data: bytes, relative: str) -> FileResult | None:
+    def _search(self, raw: bytes, relative: str, explicit: bool, mapped: bool) -> FileResult | None:
+        text = decode(raw)
         request = self.request
-        if request.max_count == 0:
-            return None
-        if request.output in ("files", "files_without_match"):
-            matched = next(self._hits(data), None) is not None
-            if matched != (request.output == "files"):
+        mode = binary_mode(text=request.text, binary=request.binary, explicit=explicit)
+        if mode is not Mode.CONVERT:
+            hits = self._hits(text)
+            first = next(hits, None)
+            if first is None and request.output != "files_without_match":
                 return None
-            return FileResult(relative, count=int(matched), matches=int(matched), bytes_searched=len(data))
-        collector = Collector(self.engine, data, request.before, request.after, request.max_count)
-        if request.before or request.after or self.blocks:
-            collector.with_context(self._hits(data), request.invert, self.blocks)
+            nul = -1 if mode is Mode.TEXT else text.find(b"\0")
+            if nul < 0:
+                return self._answer(
+                    text, relative, hits if first is None else itertools.chain((first,), hits)
+                )
         else:
-            collector.plain(self._hits(data))
+            nul = text.find(b"\0")
+            if nul < 0:
+                return self._answer(text, relative, self._hits(text))
+        if self.blocks or (mapped and text is raw):
+            return self._whole_file(text, relative, nul, mode)
+        return self._rolling(raw, text, relative, nul, mode)
+
+    # Without binary data
+
+    def _hits(self, text: bytes, limit: int | None = None) -> Iterator[Hit]:
+        request = self.request
+        if self.blocks:
+            limit = request.max_count if limit is None else limit
+            return Blocks(self.engine, text, invert=request.invert, restart=self._restart, limit=limit)
+        if request.invert:
+            return inverted_lines(self.engine, text)
+        return matching_lines(self.engine, text)
+
+    def _collect(self, text: bytes, hits: Iterator[Hit]) -> Collector:
+        request = self.request
+        collector = Collector(self.engine, text, request.before, request.after, request.max_count)
+        if self._plain:
+            collector.plain(hits)
+        else:
+            collector.with_context(hits, invert=request.invert)
+        return collector
+
+    def _answer(self, text: bytes, relative: str, hits: Iterator[Hit]) -> FileResult | None:
+        """The answer of a text in which nothing binary is met."""
+        request = self.request
+        if request.output == "files":
+            if next(hits, None) is None:
+                return None
+            return FileResult(relative, count=1, matches=1, bytes_searched=len(text))
+        if request.output == "files_without_match":
+            if next(hits, None) is not None:
+                return None
+            return FileResult(relative, bytes_searched=len(text))
+        return self._result(relative, self._collect(text, hits))
+
+    def _result(self, relative: str, collector: Collector) -> FileResult | None:
         if not collector.count:
             return None
         result = FileResult(relative, collector.lines, collector.count, collector.matches)
         result.bytes_searched = collector.stopped_at
-        if request.output != "lines":
-            if request.output == "count_matches":
-                result.count = sum(max(len(line.spans), 1) for line in result.lines if line.match)
+        output = self.request.output
+        if output != "lines":
+            lines = [line for line in result.lines if line.match]
             result.lines = []
+            # Where blocks are reported, ripgrep counts matches for lines. It finds at least one in each.
+            matches = sum(max(len(line.spans), 1) for line in lines)
+            if output == "count_matches" or self.blocks:
+                result.count = matches
+            result.matches = matches
         return result
 
-    def _hits(self, data: bytes) -> Iterator[Hit]:
-        if self.blocks:
-            return multiline.hits(self.engine, data, self.request.invert)
-        if self.request.invert:
-            return inverted_lines(self.engine, data)
-        return matching_lines(self.engine, data)
+    # With binary data
+
+    def _whole_file(self, text: bytes, relative: str, nul: int, mode: Mode) -> FileResult | None:
+        """A text with a NUL byte that is searched as one piece."""
+        output = self.request.output
+        if output == "lines":
+            if mode is Mode.QUIT and found_at_once(text):
+                return None
+            collector = self._collect(text, self._hits(text))
+            result = self._result(relative, collector)
+            return (
+                result
+                if result is None
+                else _cut(result, self.blocks, mode, nul if found_at_once(text) else None)
+            )
+        if mode is Mode.CONVERT:
+            return self._answer(text, relative, self._hits(text))
+        # Mode.QUIT over blocks: a NUL byte that is met hides the file, unless the search ends before it.
+        if found_at_once(text) or output == "files_without_match":
+            return None
+        limit = 1 if output == "files" else self.request.max_count
+        collector = Collector(self.engine, text, self.request.before, self.request.after, limit)
+        collector.with_context(self._hits(text, limit), invert=self.request.invert)
+        if any(b"\0" in line.text for line in collector.lines):
+            return None
+        return self._result(relative, collector)
+
+    def _rolling(self, raw: bytes, text: bytes, relative: str, nul: int, mode: Mode) -> FileResult | None:
+        """A text with a NUL byte that is searched through the rolling buffer."""
+        request = self.request
+        if mode is Mode.CONVERT:
+            text = text.replace(b"\0", b"\n")
+            if request.output != "lines":
+                return self._answer(text, relative, self._hits(text))
+        elif request.output == "files_without_match":
+            return None
+        ends = (
+            [end for _, end, _ in self._hits(text[: text.rfind(b"\n", 0, nul) + 1])] if self._context else []
+        )
+        rolling = Rolling(raw, text, nul, request.before, request.after, ends)
+        done = text[: rolling.searched]
+        if request.output == "files":
+            return self._answer(done, relative, self._hits(done))
+        collector = self._collect(done, self._hits(done))
+        if collector.limited:
+            return self._result(relative, collector)
+        if mode is Mode.QUIT:
+            collector.stopped_at = rolling.start
+            if request.output != "lines":
+                return None
+        else:
+            collector.stopped_at = nul
+            collector.count += self._notice(text, collector, rolling.searched)
+        result = self._result(relative, collector)
+        if result is not None:
+            result.binary_offset = nul
+        return result
+
+    def _notice(self, text: bytes, collector: Collector, searched: int) -> int:
+        """1 when the search of the converted text first meets a hit after ``searched``, not context."""
+        if searched < len(text) and collector.remaining:
+            # The next line would be printed as context, unless it is a hit itself.
+            end = text.find(b"\n", searched) + 1 or len(text)
+            return int(next(self._hits(text[searched:end]), None) is not None)
+        hit = next(self._hits(text[searched:]), None)
+        if hit is None:
+            return 0
+        return int(not (self.request.before and collector.visited < searched + hit[0]))
+
+
+def _cut(result: FileResult, blocks: bool, mode: Mode, found: int | None) -> FileResult | None:
+    """``result`` up to the first line that is not printed because a NUL byte was met by then.
+
+    That is the first line of all when a NUL byte was ``found`` at the start. The match that would come
+    there is counted and not shown where NUL bytes are converted.
+    """
+    for index, line in enumerate(result.lines):
+        nul = line.text.find(b"\0")
+        if found is None and nul < 0:
+            continue
+        kept = result.lines[:index]
+        hits = [other for other in kept if other.match]
+        if line.match and mode is Mode.CONVERT:
+            hits.append(line)
+        if not hits:
+            return None
+        count = len(hits)
+        if blocks:
+            count = sum(len(list(all_lines(hit.text, 0, len(hit.text)))) for hit in hits)
+        return replace(
+            result,
+            lines=kept,
+            count=count,
+            matches=sum(len(hit.spans) for hit in hits),
+            binary_offset=line.offset + nul if found is None else found,
+        )
+    return result
