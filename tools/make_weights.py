@@ -3,9 +3,10 @@
     .venv/bin/python tools/make_weights.py [--work DIR] [--check]
 
 The weight of a pair of adjacent bytes is its rarity rank in a large body of source code: the most common pair
-has weight 0. The body is named in ``SOURCES`` package by package: name, version and the SHA-256 of the archive
-as it is fetched with the machine's own clients (``apt-get download``, ``npm pack``), which is verified. The
-same archives always give the same table; ``--check`` makes it again and compares it with the one that ships.
+has weight 0. The body is named in ``SOURCES`` package by package: name, version and the SHA-256 of the
+archive as it is fetched with the machine's own clients (``apt-get download``, ``npm pack``), which is
+verified. The same archives always give the same table; ``--check`` makes it again and compares it with the
+one that ships.
 
 Each language counts the same, however much of it there is: from every language at most ``LANGUAGE_BYTES`` of
 text are taken, file by file in the order of the SHA-256 of their names, folded as the index folds text, and
@@ -187,9 +188,9 @@ def files_of(archive: Path) -> Iterator[tuple[str, bytes]]:
     """Name and content of every regular file of an archive, with the archives inside it opened."""
     if archive.suffix == ".deb":
         command = ["dpkg-deb", "--fsys-tarfile", str(archive)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-            with tarfile.open(fileobj=process.stdout, mode="r|") as tar:
-                yield from members(tar)
+        process = subprocess.Popen(command, stdout=subprocess.PIPE)
+        with process, tarfile.open(fileobj=process.stdout, mode="r|") as tar:
+            yield from members(tar)
     else:
         with tarfile.open(archive, mode="r:gz") as tar:
             yield from members(tar)

@@ -31,9 +31,7 @@ def grams(text: bytes, frequent: Frequent) -> list[Gram]:
     keys = np.empty(len(text) * KEYS_PER_BYTE, np.uint32)
     spans = np.empty((len(keys), 2), np.int32)
     with np.errstate(over="ignore"):  # the hash is modulo 2 ** 64
-        count = scan(
-            data, 0, len(data), LOWER, weights(), POWERS, frequent.bits, frequent.shift, keys, spans
-        )
+        count = scan(data, 0, len(data), LOWER, weights(), POWERS, frequent.bits, frequent.shift, keys, spans)
     return [
         Gram(start, end, key)
         for (start, end), key in zip(spans[:count].tolist(), keys[:count].tolist(), strict=True)

@@ -1,9 +1,10 @@
 """The frequent set: which grams are so common that the next longer ones are worth storing.
 
 It is fixed for one index. A deterministic sample of the documents (those with the lowest hashes of their
-paths) is scanned for all sparse grams, and a gram is frequent when more than a fraction c of the sample has it,
-and at least ``LEAST_DOCUMENTS`` do. The set is kept as one bit for each possible value of the upper ``BITS`` bits
-of a gram's key: grams that share a bit are frequent together, which stores a little more and is sound.
+paths) is scanned for all sparse grams, and a gram is frequent when more than a fraction c of the sample has
+it, and at least ``LEAST_DOCUMENTS`` do. The set is kept as one bit for each possible value of the upper
+``BITS`` bits of a gram's key: grams that share a bit are frequent together, which stores a little more and is
+sound.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ BITS = 23
 #: Documents in a sample at most.
 SAMPLE = 2048
 LEAST_DOCUMENTS = 3
-#: The fraction c: measured on Linux 6.1 (``indexgrep.index.variants``) as the best trade of index size for candidates.
+#: The fraction c: measured on Linux 6.1 (``indexgrep.index.variants``) as the best trade of index size for
+#: candidates.
 FRACTION = 0.02
 
 
@@ -27,7 +29,7 @@ class Frequent:
     """The set, as ``scan`` reads it."""
 
     def __init__(self, bits: npt.NDArray[np.uint8]) -> None:
-        """``bits``: uint8, a power of two of them, at least 1 and at most 2 ** 29; the lowest bit comes first."""
+        """``bits``: uint8, a power of two of them, at most 2 ** 29; the lowest bit comes first."""
         self.bits = bits
         #: A key shifted right by this is the number of its bit.
         self.shift = np.uint64(32 - (len(bits) * 8).bit_length() + 1)
@@ -43,8 +45,10 @@ class Frequent:
         return cls(np.full(1, 0xFF, np.uint8))
 
     @classmethod
-    def from_counts(cls, counts: npt.NDArray[np.integer], sample: int, fraction: float = FRACTION) -> Frequent:
-        """The set for the document frequencies ``counts`` (of 2 ** n bits) in a sample of ``sample`` documents."""
+    def from_counts(
+        cls, counts: npt.NDArray[np.integer], sample: int, fraction: float = FRACTION
+    ) -> Frequent:
+        """The set for the document frequencies ``counts``, one for each bit, in ``sample`` documents."""
         least = max(LEAST_DOCUMENTS, int(fraction * sample) + 1)
         return cls(np.packbits(counts >= least, bitorder="little"))
 

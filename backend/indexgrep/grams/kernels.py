@@ -1,7 +1,7 @@
 """The compiled form of ``scan``.
 
-Importing this imports numba (a quarter of a second and 65 MB) and compiles, or takes from numba's cache, so it
-is imported only by processes that extract in bulk.
+Importing this imports numba (a quarter of a second and 65 MB) and compiles, or takes from numba's cache, so
+it is imported only by processes that extract in bulk.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .scan import scan
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """``function`` compiled without the interpreter lock; cached on disk where a place for that can be written."""
+    """``function`` compiled to run without the interpreter lock; cached on disk where that is possible."""
     try:
         return numba.njit(function, nogil=True, cache=True)
     except RuntimeError:  # no directory for the cache is writable

@@ -2,23 +2,23 @@
 
 The text is folded first (``indexgrep.fold``). Let w(i) be the weight of the folded bytes i and i + 1.
 
-*Sparse grams.* The substring [l, r + 2) with l < r is a sparse gram iff it is at most ``LONGEST`` bytes long and
-every weight strictly between l and r is lower than both w(l) and w(r); nothing between counts as lower, so
-every three bytes are a gram. A text of n bytes has at most 2n - 2 of them, and a monotonic stack of positions
-finds all in one pass.
+*Sparse grams.* The substring [l, r + 2) with l < r is a sparse gram iff it is at most ``LONGEST`` bytes long
+and every weight strictly between l and r is lower than both w(l) and w(r); nothing between counts as lower,
+so every three bytes are a gram. A text of n bytes has at most 2n - 2 of them, and a monotonic stack of
+positions finds all in one pass.
 
 *Selection.* A gram longer than three bytes splits at its highest interior weights (all of them, where several
-are equally high) into shorter sparse grams, its children. Three bytes are always stored, a longer gram is stored
-iff all its children are frequent. A gram is *frequent* iff it is stored and its bit is set in the index's frequent
-set (``grams.frequent``). So where a child is already rare, the longer gram, which would tell nothing more,
-is left out.
+are equally high) into shorter sparse grams, its children. Three bytes are always stored, a longer gram is
+stored iff all its children are frequent. A gram is *frequent* iff it is stored and its bit is set in the
+index's frequent set (``grams.frequent``). So where a child is already rare, the longer gram, which would tell
+nothing more, is left out.
 
-Both rules look at nothing but the bytes of the gram (and the fixed frequent set), which is what makes an index sound:
-for any text Q inside a text D, the stored grams of fold(Q) are stored grams of fold(D) too. Every change
-here has to keep that.
+Both rules look at nothing but the bytes of the gram (and the fixed frequent set), which is what makes an
+index sound: for any text Q inside a text D, the stored grams of fold(Q) are stored grams of fold(D) too.
+Every change here has to keep that.
 
-``scan`` is plain Python over numpy arrays and is also what ``grams.kernels`` compiles: a build and a query run
-the same lines.
+``scan`` is plain Python over numpy arrays and is also what ``grams.kernels`` compiles: a build and a query
+run the same lines.
 """
 
 from __future__ import annotations
@@ -78,7 +78,8 @@ def scan(
         weights: uint16[65536], the weight of each pair of bytes.
         frequent: uint8, the frequent set's bits (lowest bit first).
         shift: uint64, how far a key is shifted right to give its bit's number.
-        keys: uint32, room for ``KEYS_PER_BYTE`` keys a byte of text. They come in order of where their grams end,
+        keys: uint32, room for ``KEYS_PER_BYTE`` keys a byte of text. They come in order of where their grams
+        end,
             and are not free of repetition.
         spans: int32[:, 2], where each gram starts and ends in the folded text; may have no rows where that is
             not wanted, and has as many as ``keys`` otherwise.
@@ -95,7 +96,7 @@ def scan(
     count = 0
     hash_before = U64(0)  # of all text before the pair
     hash_middle = U64(0)  # with the pair's first byte
-    previous = 0
+    previous = np.int64(0)
     end = 0  # bytes of folded text so far
     index = start
     while index < stop:

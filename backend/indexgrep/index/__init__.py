@@ -1,1 +1,18 @@
-"""The two files of an index: format, builder, reader, candidate plans, and the store they live in."""
+"""The two files of an index: format, builder, reader, candidate plans, and the store they live in.
+
+========== ===================================================================================
+module     concern
+========== ===================================================================================
+format     the files, field by field, and their headers
+writer     writing them
+reader     ``Index``: opening them, the document table, posting lists
+varint     posting lists as gaps
+candidates from a pattern's strings to the documents that may match, and why
+documents  from a file to the text that is indexed
+builder    planning and running a build
+worker     the process that extracts and merges
+kernels    its compiled loops
+store      where indexes live: locks, disk budget, quarantine
+variants   figures for the choice of what is stored
+========== ===================================================================================
+"""

@@ -2,10 +2,10 @@
 
 Only worker processes import this (see ``grams.kernels``).
 
-A *run* is what one stretch of documents gives: for each key, in ascending order, how many documents hold it, the
-first and the last of them, and the gaps between them. Gaps are ``next - previous - 1``, so that each is at least
-0, as little-endian base-128 varints. Runs of different documents are joined into final lists by copying, with only
-the gap from one run's last document to the next run's first written anew.
+A *run* is what one stretch of documents gives: for each key, in ascending order, how many documents hold it,
+the first and the last of them, and the gaps between them. Gaps are ``next - previous - 1``, so that each is
+at least 0, as little-endian base-128 varints. Runs of different documents are joined into final lists by
+copying, with only the gap from one run's last document to the next run's first written anew.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ def _count_sample(
     stamps: Any,
     count_shift: Any,
 ) -> None:
-    """Add 1 to ``counts[key >> count_shift]`` for each document ``data[starts[i]:stops[i]]`` that has the key.
+    """Add 1 to ``counts[key >> count_shift]`` for each document ``data[starts[i]:stops[i]]`` that has the
+    key.
 
     ``stamps`` (uint32, as ``counts``) keeps the last document counted; documents are stamped upwards from
     ``first_stamp``, at least 1.
@@ -52,9 +53,7 @@ def _count_sample(
         stop = stops[document]
         while start < stop:
             end = min(start + PIECE, stop)
-            found = scan_compiled(
-                data, start, end, lower, weights, powers, frequent, shift, keys, spans
-            )
+            found = scan_compiled(data, start, end, lower, weights, powers, frequent, shift, keys, spans)
             for index in range(found):
                 place = np.int64(U64(keys[index]) >> count_shift)
                 if stamps[place] != stamp:
@@ -83,14 +82,15 @@ def _collect(
     owners: Any,
     state: Any,
 ) -> bool:
-    """Add the postings of a batch of documents to a run; False where the run is full and must be flushed first.
+    """Add the postings of a batch of documents to a run; False where the run is full and must be flushed
+    first.
 
     The run's keys stand in ``table`` (uint64, a power of two of places, open addressing): the key above, the
     number of the last document that has it plus 1 below, 0 for an empty place. Postings are appended as
     (place in the table, document) to ``slots`` and ``owners`` (uint32).
 
-    ``state`` (int64[4]) is where the work stands: keys in the table, postings, next document of the batch, next
-    byte of it or -1. After a False, flush, set the first two to 0 and call again.
+    ``state`` (int64[4]) is where the work stands: keys in the table, postings, next document of the batch,
+    next byte of it or -1. After a False, flush, set the first two to 0 and call again.
     """
     used, size, document, resume = state[0], state[1], state[2], state[3]
     most_keys = table.shape[0] * 5 // 8
@@ -105,9 +105,7 @@ def _collect(
             if used + room > most_keys or size + room > slots.shape[0]:
                 state[0], state[1], state[2], state[3] = used, size, document, start
                 return False
-            found = scan_compiled(
-                data, start, end, lower, weights, powers, frequent, shift, keys, spans
-            )
+            found = scan_compiled(data, start, end, lower, weights, powers, frequent, shift, keys, spans)
             for index in range(found):
                 key = U64(keys[index])
                 slot = np.int64(key >> table_shift)
@@ -212,13 +210,13 @@ def _merge(
     """Join the runs' lists of each key.
 
     The runs lie one after another in ``keys``, ``counts``, ``firsts``, ``lasts``, ``lengths`` (run i from
-    ``run_starts[i]`` to ``run_starts[i + 1]``) and their gaps in ``data`` from ``data_starts[i]`` on, in the order of
-    their documents. A document whose scan was interrupted by a flush is the last of one run and the first of the
-    next, and counts once.
+    ``run_starts[i]`` to ``run_starts[i + 1]``) and their gaps in ``data`` from ``data_starts[i]`` on, in the
+    order of their documents. A document whose scan was interrupted by a flush is the last of one run and the
+    first of the next, and counts once.
 
-    Results are in the form of the files (``index.format``): a key in one document only has length 0 and the document
-    for a count; a list of ``bitmap_bytes`` bytes is a bitmap, a shorter one is gaps. ``totals`` (int64[2])
-    takes the number of keys and of bytes.
+    Results are in the form of the files (``index.format``): a key in one document only has length 0 and the
+    document for a count; a list of ``bitmap_bytes`` bytes is a bitmap, a shorter one is gaps. ``totals``
+    (int64[2]) takes the number of keys and of bytes.
     """
     runs = run_starts.shape[0] - 1
     heads = run_starts[:-1].copy()

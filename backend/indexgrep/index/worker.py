@@ -1,0 +1,299 @@
+"""The process that does a builder's work: extraction and merging, one process a core.
+
+It is started as ``python -m indexgrep.index.worker`` by ``index.builder``, takes tasks on its standard input
+and answers on its standard output, both as msgpack maps one after another. It ends as soon as its input does,
+also in the middle of a task: a worker never outlives its builder.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import sys
+import threading
+import traceback
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import numpy as np
+import numpy.typing as npt
+
+from ..grams.frequent import BITS, Frequent
+from ..grams.scan import KEYS_PER_BYTE, LOWER, POWERS
+from ..grams.weights import weights
+from ..tree.signature import SIGNATURE
+from .documents import Text, TextBuffer
+
+#: Text read before it is scanned, and the step of progress.
+BATCH = 8 << 20
+#: Places in a run's table of keys, as a power of two.
+TABLE_BITS = 21
+#: Postings of one run at most; the memory is touched only as far as it is used.
+RUN_POSTINGS = 16 << 20
+
+_NO_SPANS: npt.NDArray[np.int32] = np.empty((0, 2), np.int32)
+
+
+class Worker:
+    """The tasks. Each method is one, named in the message's ``task``; the others of its fields are
+    arguments."""
+
+    def __init__(self, send: Any) -> None:
+        from . import kernels  # the import takes long and compiles: only here
+
+        self._kernels = kernels
+        self._send = send
+        self._buffer = TextBuffer(2 * BATCH)
+        self._keys = np.empty(KEYS_PER_BYTE * kernels.PIECE, np.uint32)
+        self._frequent = Frequent.empty()
+        self._table = np.empty(0, np.uint64)
+        self._slots = np.empty(0, np.uint32)
+        self._owners = np.empty(0, np.uint32)
+
+    def sample(
+        self, root: bytes, paths: list[bytes], contents: list[bytes | None], out: str
+    ) -> dict[str, Any]:
+        """Count in how many of the documents each sparse gram is; write uint32[2 ** BITS] to ``out``."""
+        counts = np.zeros(1 << BITS, np.uint32)
+        stamps = np.zeros(1 << BITS, np.uint32)
+        everything = Frequent.full()
+        for first, texts in self._batches(root, paths, contents):
+            starts, stops = _bounds(texts)
+            self._kernels.count_sample(
+                np.frombuffer(self._buffer.data, np.uint8),
+                starts,
+                stops,
+                first + 1,
+                LOWER,
+                weights(),
+                POWERS,
+                everything.bits,
+                everything.shift,
+                self._keys,
+                _NO_SPANS,
+                counts,
+                stamps,
+                np.uint64(32 - BITS),
+            )
+        counts.tofile(out)
+        return {}
+
+    def frequent(self, path: str) -> dict[str, Any]:
+        """Take the frequent set (its bits, a file) that ``collect`` selects by."""
+        self._frequent = Frequent(np.fromfile(path, np.uint8))
+        return {}
+
+    def collect(
+        self, root: bytes, first: int, paths: list[bytes], contents: list[bytes | None], out: str
+    ) -> dict[str, Any]:
+        """Extract the documents ``first``, ``first + 1``, ...; write their runs to ``out`` with suffixes
+        ``.0`` ...
+
+        Answers the documents' signatures, flags and text sizes, and each run's file, keys and bytes of gaps.
+        """
+        if not len(self._table):
+            self._table = np.zeros(1 << TABLE_BITS, np.uint64)
+            self._slots = np.empty(RUN_POSTINGS, np.uint32)
+            self._owners = np.empty(RUN_POSTINGS, np.uint32)
+        runs: list[tuple[str, int, int]] = []
+        signatures = np.zeros(len(paths), SIGNATURE)
+        flags = np.zeros(len(paths), np.uint8)
+        sizes = np.zeros(len(paths), np.uint64)
+        state = np.array([0, 0, 0, -1], np.int64)
+        for done, texts in self._batches(root, paths, contents):
+            stop = done + len(texts)
+            signatures[done:stop] = [text.signature for text in texts]
+            flags[done:stop] = [text.flags for text in texts]
+            sizes[done:stop] = [text.size for text in texts]
+            starts, stops = _bounds(texts)
+            numbers = np.arange(first + done, first + stop, dtype=np.int64)
+            data = np.frombuffer(self._buffer.data, np.uint8)
+            state[2], state[3] = 0, -1
+            while not self._kernels.collect(
+                data,
+                starts,
+                stops,
+                numbers,
+                LOWER,
+                weights(),
+                POWERS,
+                self._frequent.bits,
+                self._frequent.shift,
+                self._keys,
+                _NO_SPANS,
+                self._table,
+                np.uint64(32 - TABLE_BITS),
+                self._slots,
+                self._owners,
+                state,
+            ):
+                runs.append(self._flush(int(state[1]), f"{out}.{len(runs)}"))
+                state[0], state[1] = 0, 0
+            self._send({"progress": [len(texts), int(sizes[done:stop].sum())]})
+        if state[1]:
+            runs.append(self._flush(int(state[1]), f"{out}.{len(runs)}"))
+        return {
+            "signatures": signatures.tobytes(),
+            "flags": flags.tobytes(),
+            "sizes": sizes.tobytes(),
+            "runs": runs,
+        }
+
+    def merge(
+        self, runs: list[tuple[str, int, int]], low: int, high: int, bitmap_bytes: int, out: str
+    ) -> dict[str, Any]:
+        """Join what the runs have of the keys in [``low``, ``high``).
+
+        Writes the lists to ``out`` and their keys, lengths and counts (uint32 each) to ``out`` + ``.table``.
+        """
+        parts = [_RunFile(path, keys, size) for path, keys, size in runs]
+        slices = [part.bounds(low, high) for part in parts]
+        run_starts = np.cumsum([0] + [stop - start for start, stop in slices], dtype=np.int64)
+        columns = [
+            np.concatenate([part.column(name, *bounds) for part, bounds in zip(parts, slices, strict=True)])
+            if parts
+            else np.empty(0, np.uint32)
+            for name in range(5)
+        ]
+        gaps = [part.gaps(*bounds) for part, bounds in zip(parts, slices, strict=True)]
+        data_starts = np.cumsum([0] + [len(piece) for piece in gaps], dtype=np.int64)[:-1]
+        data = np.concatenate(gaps) if gaps else np.empty(0, np.uint8)
+        total = int(run_starts[-1])
+        lists = np.empty(len(data) + 5 * total, np.uint8)
+        table = np.empty((3, total), np.uint32)
+        totals = np.zeros(2, np.int64)
+        self._kernels.merge(
+            run_starts, *columns, data, data_starts, bitmap_bytes, table[0], table[1], table[2], lists, totals
+        )
+        keys, written = totals.tolist()
+        lists[:written].tofile(out)
+        with open(f"{out}.table", "wb") as file:
+            for column in (0, 2, 1):
+                file.write(table[column, :keys].tobytes())
+        return {"lists": out, "keys": keys}
+
+    def _batches(self, root: bytes, paths: list[bytes], contents: list[bytes | None]) -> Any:
+        """Read the documents batch by batch into the buffer; yields the first one's place and their texts."""
+        first = 0
+        while first < len(paths):
+            self._buffer.clear()
+            texts: list[Text] = []
+            for path, content in zip(paths[first:], contents[first:], strict=True):
+                if content is None:
+                    texts.append(self._buffer.read(root + path))
+                else:
+                    texts.append(self._buffer.append(content))
+                if self._buffer.filled >= BATCH:
+                    break
+            yield first, texts
+            first += len(texts)
+
+    def _flush(self, postings: int, path: str) -> tuple[str, int, int]:
+        """Write the run that the table holds, and empty the table."""
+        order = np.flatnonzero(self._table)
+        keys = (self._table[order] >> np.uint64(32)).astype(np.uint32)
+        by_key = np.argsort(keys, kind="stable")  # nearly in order already: keys lie by their upper bits
+        order, keys = order[by_key], keys[by_key]
+        offsets = np.zeros(len(self._table), np.int64)
+        self._kernels.count_slots(self._slots, postings, offsets)
+        columns = np.empty((4, len(keys)), np.uint32)
+        gaps = np.empty(5 * postings, np.uint8)
+        size = self._kernels.encode(
+            self._slots,
+            self._owners,
+            postings,
+            order,
+            offsets,
+            np.empty(postings, np.uint32),
+            columns[0],
+            columns[1],
+            columns[2],
+            columns[3],
+            gaps,
+        )
+        with open(path, "wb") as file:
+            file.write(keys.data)
+            file.write(columns.data)
+            file.write(gaps[:size].data)
+        self._table.fill(0)
+        return path, len(keys), size
+
+
+class _RunFile:
+    """A run on disk: the columns keys, counts, firsts, lasts, lengths (uint32 each), then the gaps."""
+
+    def __init__(self, path: str, keys: int, size: int) -> None:
+        self._columns = np.memmap(path, np.uint32, "r", 0, (5, keys))
+        self._data = np.memmap(path, np.uint8, "r", 20 * keys, (size,)) if size else np.empty(0, np.uint8)
+
+    def bounds(self, low: int, high: int) -> tuple[int, int]:
+        """Where the keys in [low, high) stand."""
+        start, stop = np.searchsorted(self._columns[0], np.array([low, high], np.uint64))
+        return int(start), int(stop)
+
+    def column(self, number: int, start: int, stop: int) -> npt.NDArray[np.uint32]:
+        return self._columns[number, start:stop]
+
+    def gaps(self, start: int, stop: int) -> npt.NDArray[np.uint8]:
+        lengths = self._columns[4]
+        before = int(lengths[:start].sum(dtype=np.int64))
+        return self._data[before : before + int(lengths[start:stop].sum(dtype=np.int64))]
+
+
+def _bounds(texts: list[Text]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    starts = np.array([text.start for text in texts], np.int64)
+    return starts, starts + np.array([text.size for text in texts], np.int64)
+
+
+def _receive(tasks: queue.SimpleQueue[dict[str, Any]]) -> None:
+    """Queue the tasks that come in; end the process, whatever it does, when no more can come."""
+    unpacker = msgpack.Unpacker(raw=False, max_buffer_size=0)
+    while data := os.read(0, 1 << 20):
+        unpacker.feed(data)
+        for task in unpacker:
+            tasks.put(task)
+    os._exit(1)
+
+
+def main() -> None:
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # nothing that a library prints may get among the answers
+
+    def send(message: dict[str, Any]) -> None:
+        answers.write(msgpack.packb(message))
+        answers.flush()
+
+    tasks: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+    threading.Thread(target=_receive, args=(tasks,), daemon=True).start()
+    try:
+        _use_numba_cache(tasks.get()["cache"])
+        worker = Worker(send)
+        send({"done": {}})
+        while True:
+            task = tasks.get()
+            send({"done": getattr(worker, task.pop("task"))(**task)})
+    except BrokenPipeError:
+        pass
+    except BaseException as error:
+        detail = error.strerror if isinstance(error, OSError) and error.strerror else repr(error)
+        send({"error": detail, "trace": traceback.format_exc()})
+    sys.stdout.flush()
+    os._exit(1)
+
+
+def _use_numba_cache(directory: str) -> None:
+    """Have numba, not imported yet, keep compiled kernels in ``directory`` unless the user says where."""
+    if directory:
+        os.environ.setdefault("NUMBA_CACHE_DIR", directory)
+
+
+def kernel_sources() -> list[Path]:
+    """The files whose change makes compiled kernels stale."""
+    here = Path(__file__).parent
+    grams = here.parent / "grams"
+    return [here / "kernels.py", grams / "kernels.py", grams / "scan.py"]
+
+
+if __name__ == "__main__":
+    main()
