@@ -1,0 +1,209 @@
+--- A search whose answer is gathered as rows and handed to views (the results window, the quickfix list) in
+--- small portions, so that the editor stays at the user's service however much comes.
+
+local rows_of = require("indexgrep.rows")
+
+local M = {}
+
+--- How long one portion may take, and how long the editor then has to itself.
+local PORTION_NS = 5e6
+local PAUSE_MS = 1
+
+---@class indexgrep.View
+--- Rows first..last are new.
+---@field append fun(self: indexgrep.View, collection: indexgrep.Collection, first: integer, last: integer)
+---@field update fun(self: indexgrep.View, collection: indexgrep.Collection) the state changed
+
+---@class indexgrep.Collection
+---@field title string what is searched for, as typed
+---@field root string
+---@field request indexgrep.ApiOptions with `pattern`
+---@field limit integer
+---@field rows indexgrep.Row[]
+---@field files integer files with a match, so far
+---@field lines integer matching lines, so far
+---@field unshown integer matches that have no row
+---@field errors integer files that could not be searched
+---@field state 'searching'|'done'|'failed'|'stopped'
+---@field summary table? with `done`
+---@field error indexgrep.Error? with `failed`
+---@field progress table? of the index being built, while it is
+---@field private views indexgrep.View[]
+---@field private queue indexgrep.File[]
+---@field private outcome indexgrep.Event?
+---@field private pumping boolean
+---@field private last_path string?
+---@field private handle indexgrep.Handle?
+local Collection = {}
+Collection.__index = Collection
+
+---@param view indexgrep.View
+function Collection:add_view(view)
+  table.insert(self.views, view)
+  if #self.rows > 0 then
+    view:append(self, 1, #self.rows)
+  end
+  view:update(self)
+end
+
+---@return boolean
+function Collection:is_running()
+  return self.state == "searching"
+end
+
+---@private
+function Collection:tell_views()
+  for _, view in ipairs(self.views) do
+    view:update(self)
+  end
+end
+
+---@private
+---@param file indexgrep.File
+function Collection:take(file)
+  local known = self.last_path == file.path
+  self.last_path = file.path
+  self.unshown = self.unshown + rows_of.add(file, self.rows)
+  for _, line in ipairs(file.lines) do
+    self.lines = self.lines + (line[5] and 1 or 0)
+  end
+  if type(file.error) == "string" then
+    self.errors = self.errors + 1
+  elseif not known then
+    self.files = self.files + 1
+  end
+end
+
+--- Takes files from the queue for as long as a portion may last, then yields to the editor.
+---@private
+function Collection:pump()
+  local began = vim.uv.hrtime()
+  local first = #self.rows + 1
+  local taken = 0
+  while taken < #self.queue and vim.uv.hrtime() - began < PORTION_NS do
+    taken = taken + 1
+    self:take(self.queue[taken])
+  end
+  self.queue = vim.list_slice(self.queue, taken + 1)
+  if #self.rows >= first then
+    for _, view in ipairs(self.views) do
+      view:append(self, first, #self.rows)
+    end
+  end
+  if #self.queue == 0 and self.outcome then
+    self.state = self.outcome.event
+    self.summary = self.outcome.summary
+    self.error = self.outcome.error
+    self.progress = nil
+  end
+  self:tell_views()
+  self.pumping = #self.queue > 0
+  if self.pumping then
+    vim.defer_fn(function()
+      self:pump()
+    end, PAUSE_MS)
+  end
+end
+
+---@private
+---@param event indexgrep.Event
+function Collection:on_event(event)
+  if self.state ~= "searching" then
+    return
+  elseif event.event == "progress" then
+    self.progress = event.state
+    return self:tell_views()
+  elseif event.event == "results" then
+    vim.list_extend(self.queue, event.files)
+  else
+    self.outcome = event
+  end
+  if not self.pumping then
+    self.pumping = true
+    self:pump()
+  end
+end
+
+--- Stops the search; the rows that came stay.
+function Collection:stop()
+  if self.state == "searching" then
+    self.state = "stopped"
+    self.queue = {}
+    self.progress = nil
+    self.handle:cancel()
+    self:tell_views()
+  end
+end
+
+--- How much was found, as words: `12 lines in 3 files`, `at least 10000 lines in 812 files`.
+---@return string
+function Collection:count_text()
+  local cut = self.state == "stopped" or (self.summary ~= nil and self.summary.complete == false)
+  local words = ("%s%d %s in %d %s"):format(
+    cut and "at least " or "",
+    self.lines,
+    self.lines == 1 and "line" or "lines",
+    self.files,
+    self.files == 1 and "file" or "files"
+  )
+  if self.unshown > 0 then
+    words = ("%s, %d matches more in long lines"):format(words, self.unshown)
+  end
+  if self.errors > 0 then
+    words = ("%s, %d unreadable"):format(words, self.errors)
+  end
+  return words
+end
+
+--- What the search is doing, as words; empty when it is done and complete.
+---@return string
+function Collection:state_text()
+  if self.state == "searching" then
+    local progress = self.progress
+    local total = progress and tonumber(progress.documents_total) or 0
+    if progress and progress.phase ~= "ready" and total > 0 then
+      return ("searching… (building the index, %d %%)"):format(100 * progress.documents / total)
+    end
+    return "searching…"
+  elseif self.state == "stopped" then
+    return "stopped"
+  elseif self.state == "failed" then
+    return "failed"
+  end
+  local reason = self.summary.reason
+  if self.summary.complete == false and reason == "limit" then
+    return ("cut at the limit of %d lines"):format(self.limit)
+  elseif self.summary.complete == false then
+    return ("incomplete: %s"):format(tostring(reason))
+  end
+  return ""
+end
+
+--- Starts a search.
+---@param title string
+---@param pattern string
+---@param options indexgrep.ApiOptions
+---@return indexgrep.Collection
+function M.start(title, pattern, options)
+  local collection = setmetatable({
+    title = title,
+    limit = options.limit,
+    request = vim.tbl_extend("force", options, { pattern = pattern }),
+    rows = {},
+    files = 0,
+    lines = 0,
+    unshown = 0,
+    errors = 0,
+    state = "searching",
+    views = {},
+    queue = {},
+    pumping = false,
+  }, Collection)
+  collection.handle = require("indexgrep").search(pattern, options, function(event)
+    collection:on_event(event)
+  end)
+  collection.root = collection.handle.root
+  return collection
+end
+
+return M

@@ -1,0 +1,97 @@
+--- Opening a row's place in a window.
+
+local notify = require("indexgrep.notify")
+
+local M = {}
+
+---@alias indexgrep.OpenMode 'edit'|'split'|'vsplit'|'tab'
+
+--- What to do about a swap file, asked once and answered to |SwapExists|, so that opening never ends in E325.
+---@param path string
+---@return string choice for v:swapchoice
+local function ask_about_swap(path)
+  if #vim.api.nvim_list_uis() == 0 then
+    return "o"
+  end
+  local question = ("A swap file of %s exists: it may be open elsewhere, or a crash left it."):format(path)
+  local answer = vim.fn.confirm(question, "&Open read-only\n&Edit anyway\n&Recover\n&Cancel", 1, "Warning")
+  return ({ "o", "e", "r" })[answer] or "q"
+end
+
+---@param open fun()
+---@return boolean ok
+---@return string? err
+local function with_swap_answer(open)
+  local group = vim.api.nvim_create_augroup("indexgrep_swap", { clear = true })
+  vim.api.nvim_create_autocmd("SwapExists", {
+    group = group,
+    callback = function(event)
+      -- Neovim's own rule (the swap file is this editor's) or the user's comes first.
+      if vim.v.swapchoice == "" then
+        vim.v.swapchoice = ask_about_swap(event.file)
+      end
+    end,
+  })
+  local ok, err = pcall(open)
+  vim.api.nvim_del_augroup_by_id(group)
+  return ok, err
+end
+
+---@param mode indexgrep.OpenMode
+local function make_window(mode)
+  if mode == "split" then
+    vim.cmd.split()
+  elseif mode == "vsplit" then
+    vim.cmd.vsplit()
+  elseif mode == "tab" then
+    vim.cmd.tabnew()
+  end
+end
+
+--- The column in the buffer of a byte column in the file: the two differ where Neovim converted the encoding.
+---@param buf integer
+---@param row indexgrep.Row
+---@return integer
+local function buffer_column(buf, row)
+  local encoding = vim.bo[buf].fileencoding
+  if encoding ~= "latin1" and encoding ~= "cp1252" or row.cut_left then
+    return row.col
+  end
+  local converted = vim.iconv(row.text:sub(1, row.col), encoding, "utf-8")
+  return converted and #converted or row.col
+end
+
+--- Opens the file of `row` in the current window (or one split from it) with the cursor on the match.
+---@param root string
+---@param row indexgrep.Row
+---@param mode indexgrep.OpenMode
+---@return boolean opened
+function M.open(root, row, mode)
+  local path = vim.fs.joinpath(root, row.path)
+  if not vim.uv.fs_stat(path) then
+    notify.say(("%s is gone since it was searched"):format(path), vim.log.levels.WARN)
+    return false
+  end
+  vim.cmd("normal! m'")
+  make_window(mode)
+  local buf = vim.fn.bufadd(path)
+  vim.bo[buf].buflisted = true
+  local ok, err = with_swap_answer(function()
+    -- Not `:edit`: a name is data here, and a changed buffer may stay behind hidden or not at all.
+    vim.cmd.buffer(buf)
+  end)
+  if vim.api.nvim_get_current_buf() ~= buf then
+    if not ok then
+      notify.say((tostring(err):gsub("^.-(E%d+:)", "%1")), vim.log.levels.ERROR)
+    end
+    return false
+  end
+  if row.lnum > 0 then
+    local lnum = math.min(row.lnum, vim.api.nvim_buf_line_count(buf))
+    vim.api.nvim_win_set_cursor(0, { lnum, buffer_column(buf, row) })
+    vim.cmd("normal! zvzz")
+  end
+  return true
+end
+
+return M
