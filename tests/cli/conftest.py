@@ -1,4 +1,4 @@
-"""A command line run in this process with captured descriptors, a tree to search, and ripgrep for an engine."""
+"""The command line in this process with captured output, a tree to search, and ripgrep for an engine."""
 
 from __future__ import annotations
 

@@ -37,13 +37,13 @@ class JsonPrinter:
     def lines(self, result: FileResult) -> None:
         """Prints the lines of one part of the file."""
         for line in result.lines:
-            if not self._begun:
-                self._begun = True
-                self._message("begin", {"path": self._path})
+            self._begin()
             self._message("match" if line.match else "context", self._line(line))
 
     def end(self, total: FileTotal) -> None:
         """Finishes the file."""
+        if total.count:
+            self._begin()  # also a binary file whose lines are not given
         if not self._begun:
             return
         stats = Stats()
@@ -54,6 +54,11 @@ class JsonPrinter:
         self._message(
             "end", {"path": self._path, "binary_offset": total.binary_offset, "stats": _stats(stats)}
         )
+
+    def _begin(self) -> None:
+        if not self._begun:
+            self._begun = True
+            self._message("begin", {"path": self._path})
 
     def _line(self, line: Line) -> dict[str, Any]:
         return {

@@ -312,6 +312,8 @@ class _Printing:
             return
         self._current = None
         total = self._total
+        if self._json is not None:
+            self.stats.bytes_printed += self._json.printed
         for printer in self._printers:
             printer.end(total)
         if self.settings.mode == "files_without_match":
@@ -321,8 +323,6 @@ class _Printing:
         elif total.count:
             self.matched = True
         self.stats.add_file(total)
-        if self._json is not None:
-            self.stats.bytes_printed += self._json.printed
 
     def statistics(self, total: float) -> bytes:
         """What ``--stats`` or ``--json`` end with; ``total`` is the time since the start in seconds."""
