@@ -11,11 +11,22 @@ recursion, by :func:`postorder`.
 from __future__ import annotations
 
 import enum
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 Span: TypeAlias = tuple[int, int]
+
+
+class _Drawn:
+    """Gives every node a ``str()`` for people."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        """The tree below this node as indented lines."""
+        return draw(self)  # type: ignore[arg-type]
 
 
 class LookKind(enum.Enum):
@@ -36,14 +47,14 @@ class LookKind(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Empty:
+class Empty(_Drawn):
     """Matches the empty string."""
 
     span: Span = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Literal:
+class Literal(_Drawn):
     """Matches ``text``, or with ``fold`` any text equal to it under simple case folding.
 
     A byte above 0x7F written as ``(?-u)\\xFF`` stands in ``text`` as its ``surrogateescape`` character, so
@@ -63,7 +74,7 @@ class Literal:
 
 
 @dataclass(frozen=True, slots=True)
-class Dot:
+class Dot(_Drawn):
     """``.``: any character (any byte without ``unicode``), line terminators excepted.
 
     ``newline`` is the flag ``s`` (nothing is excepted), ``crlf`` the flag ``R`` (``\\r`` is excepted too).
@@ -155,7 +166,7 @@ ClassItem: TypeAlias = (
 
 
 @dataclass(frozen=True, slots=True)
-class Class:
+class Class(_Drawn):
     """One character (one byte without ``unicode``) out of a set; ``fold`` closes the set under case folding."""
 
     item: ClassItem
@@ -165,7 +176,7 @@ class Class:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Look(_Drawn):
     """A zero-width assertion; ``unicode`` chooses the meaning of a word character."""
 
     kind: LookKind
@@ -174,7 +185,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Repeat:
+class Repeat(_Drawn):
     """``child`` at least ``minimum`` and at most ``maximum`` times (``None``: without limit)."""
 
     child: Node
@@ -185,7 +196,7 @@ class Repeat:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class Group(_Drawn):
     """A capturing group, numbered from 1 over all the patterns that were joined."""
 
     child: Node
@@ -195,13 +206,13 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Concat:
+class Concat(_Drawn):
     items: tuple[Node, ...]
     span: Span = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Alternation:
+class Alternation(_Drawn):
     """The first branch that leads to a match wins."""
 
     branches: tuple[Node, ...]
@@ -272,3 +283,46 @@ class Parsed:
     any_uppercase: bool
     captures: int = 0
     names: frozenset[str] = field(default=frozenset())
+
+
+def draw(root: Node) -> str:
+    """The tree as indented lines, a node each, for ``indexgrep explain``."""
+    lines: list[str] = []
+    stack: list[tuple[Node, int]] = [(root, 0)]
+    while stack:
+        node, level = stack.pop()
+        lines.append("  " * level + _label(node))
+        stack.extend((child, level + 1) for child in reversed(children(node)))
+    return "\n".join(lines)
+
+
+def _label(node: Node) -> str:
+    from .classes import rust_item  # the one place where the tree needs the syntax
+
+    if isinstance(node, Literal):
+        return f"literal {node.text.encode('utf-8', 'surrogateescape')!r}" if _raw(node) else _quoted(node)
+    if isinstance(node, Class):
+        return f"class {rust_item(node.item)}{_flags(node.fold, node.unicode)}"
+    if isinstance(node, Dot):
+        newline = " (line feed too)" if node.newline else ""
+        return f"any character{newline}{_flags(False, node.unicode)}"
+    if isinstance(node, Look):
+        return f"look {node.kind.value}{_flags(False, node.unicode)}"
+    if isinstance(node, Repeat):
+        maximum = "" if node.maximum is None else node.maximum
+        return f"repeat {{{node.minimum},{maximum}}}{'' if node.greedy else ' lazy'}"
+    if isinstance(node, Group):
+        return f"group {node.index}{f' ({node.name})' if node.name else ''}"
+    return type(node).__name__.lower()
+
+
+def _raw(node: Literal) -> bool:
+    return any("\udc80" <= char <= "\udcff" for char in node.text)
+
+
+def _quoted(node: Literal) -> str:
+    return f"literal {json.dumps(node.text, ensure_ascii=False)}{_flags(node.fold, node.unicode)}"
+
+
+def _flags(fold: bool, unicode: bool) -> str:
+    return (" ignoring case" if fold else "") + ("" if unicode else " in bytes")

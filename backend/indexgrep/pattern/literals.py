@@ -33,6 +33,8 @@ MAX_CLASS = 16
 MAX_EDGE = 64
 #: Bytes in a string that is still being extended.
 MAX_LENGTH = 1024
+#: Conditions gathered from one concatenation before only single strings are added.
+MAX_MUSTS = 64
 #: Copies a counted repetition is unrolled to.
 MAX_UNROLL = 16
 
@@ -98,10 +100,10 @@ def _take(stack: list[_Info], count: int) -> list[_Info]:
 
 def any_of(strings: Collection[bytes]) -> Query:
     """The condition that one of ``strings`` is in the text; degrades to their beginnings, then to ``ALL``."""
-    safe = {fold(_whole_characters(string)) for string in strings}
-    if len(safe) > MAX_EXACT:
-        safe = set(_shortened(safe, MAX_EXACT, at_end=False))
-        safe = {fold(_whole_characters(string)) for string in safe}
+    if len(strings) > MAX_EXACT:
+        strings = _shortened(strings, MAX_EXACT, at_end=False)
+    # ASCII strings have been folded where they arose; in others pieces of characters may have met since.
+    safe = {one if one.isascii() else fold(_whole_characters(one)) for one in strings}
     return disjunction(map(literal, sorted(safe)))
 
 
@@ -127,7 +129,7 @@ def _whole_characters(data: bytes) -> bytes:
 def _shortened(strings: Iterable[bytes], limit: int, *, at_end: bool) -> _Set:
     """Beginnings (or ends) of ``strings``, cut to one length, so that there are at most ``limit``."""
     current = set(strings)
-    length = min(max(map(len, current), default=0), 64)
+    length = min(max(map(len, current), default=0), 64 if len(current) < 4 * limit else 8)
     while len(current) > limit and length:
         length = length - 1 if length <= 8 else length * 3 // 4
         current = {s[-length:] if at_end else s[:length] for s in current} if length else {b""}
@@ -207,7 +209,9 @@ def _concat(parts: list[_Info]) -> _Info:
             if part.exact is not None and crossed is not None:
                 suffix = crossed
                 continue
-            musts.append(any_of(suffix) if crossed is None else any_of(crossed))
+            joined = suffix if crossed is None else crossed
+            if len(joined) == 1 or len(musts) < MAX_MUSTS:
+                musts.append(any_of(joined))
         if part.exact is None:
             musts.append(part.match)
         suffix = part.ends
@@ -231,9 +235,12 @@ def _alternate(parts: list[_Info]) -> _Info:
     matches = [part.query() for part in inexact]
     if exact:
         matches.append(any_of(exact))
+    match = disjunction(matches)
+    if len(exact) + len(inexact) > MAX_EXACT:
+        return _Info(None, match=match)
     prefix = frozenset(exact.union(*(part.prefix for part in inexact)))
     suffix = frozenset(exact.union(*(part.suffix for part in inexact)))
-    return _Info(None, _edge(prefix, at_end=False), _edge(suffix, at_end=True), disjunction(matches))
+    return _Info(None, _edge(prefix, at_end=False), _edge(suffix, at_end=True), match)
 
 
 def _repeat(part: _Info, minimum: int, maximum: int | None) -> _Info:

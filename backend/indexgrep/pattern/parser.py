@@ -295,12 +295,8 @@ class _Parser:
                 continue
             last = merged[-1] if merged else None
             if isinstance(item, Literal) and isinstance(last, Literal) and _mergeable(last, item):
-                merged[-1] = replace(
-                    last,
-                    text=last.text + item.text,
-                    fold=last.fold or item.fold,
-                    span=(last.span[0], item.span[1]),
-                )
+                span = (last.span[0], item.span[1])
+                merged[-1] = Literal(last.text + item.text, last.fold, last.unicode, span)
             elif isinstance(item, Concat):
                 merged.extend(item.items)
             else:

@@ -55,21 +55,29 @@ def restrict(root: Node, lines: Lines, pattern: str) -> Node:
     In line mode every line is a text of its own to ripgrep, so ``\\A`` and ``\\z`` are the line's ends. Raises
     :class:`PatternError` for a literal (or a class of nothing but) line terminator.
     """
-    if lines.multiline:
+    if lines.multiline or not any(_concerned(node, lines) for node in postorder(root)):
         return root
     stack: list[Node] = []
     for node in postorder(root):
-        if isinstance(node, (Literal, Class)):
-            stack.append(node)
-            continue
-        below = children(node)
-        parts = stack[len(stack) - len(below) :] if below else []
+        below = len(children(node))
+        parts = stack[len(stack) - below :] if below else []
         if below:
-            del stack[len(stack) - len(below) :]
+            del stack[len(stack) - below :]
         stack.append(_restricted(node, parts, lines))
     result = stack.pop()
     _check_terminators(result, lines, pattern)
     return result
+
+
+def _concerned(node: Node, lines: Lines) -> bool:
+    """Whether line mode may have to change or refuse ``node``."""
+    if isinstance(node, Literal):
+        return node.text in ("\n", "\r")
+    if isinstance(node, Class):
+        return bool(_only_terminators(node, lines.terminators))
+    return (isinstance(node, Look) and node.kind in _LINE_LOOKS) or (
+        isinstance(node, Repeat) and node.maximum == 0
+    )
 
 
 def _restricted(node: Node, parts: list[Node], lines: Lines) -> Node:

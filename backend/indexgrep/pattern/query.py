@@ -40,13 +40,12 @@ class Query:
         return "\n".join(lines)
 
 
-@dataclass(frozen=True, slots=True, repr=True)
+@dataclass(frozen=True, slots=True)
 class All(Query):
     """Satisfied by every text: nothing is known."""
 
     size: int = field(default=0, init=False, repr=False, compare=False)
     depth: int = field(default=1, init=False, repr=False, compare=False)
-    __str__ = Query.__str__
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,6 @@ class Nothing(Query):
 
     size: int = field(default=0, init=False, repr=False, compare=False)
     depth: int = field(default=1, init=False, repr=False, compare=False)
-    __str__ = Query.__str__
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +63,6 @@ class Literal(Query):
     data: bytes
     size: int = field(default=1, init=False, repr=False, compare=False)
     depth: int = field(default=1, init=False, repr=False, compare=False)
-    __str__ = Query.__str__
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +72,6 @@ class And(Query):
     children: tuple[Query, ...]
     size: int = field(default=0, init=False, repr=False, compare=False)
     depth: int = field(default=0, init=False, repr=False, compare=False)
-    __str__ = Query.__str__
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "size", sum(child.size for child in self.children))
@@ -89,7 +85,6 @@ class Or(Query):
     children: tuple[Query, ...]
     size: int = field(default=0, init=False, repr=False, compare=False)
     depth: int = field(default=0, init=False, repr=False, compare=False)
-    __str__ = Query.__str__
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "size", sum(child.size for child in self.children))
@@ -225,6 +220,8 @@ def _absorb(branches: list[Query]) -> list[Query]:
     """``branches`` of an ``Or`` without those that another branch, a shorter literal, covers."""
     literals = [branch for branch in branches if isinstance(branch, Literal)]
     covered: set[Query] = set()
+    if len(literals) == len(branches) and len({len(one.data) for one in literals}) == 1:
+        return branches
     if len(branches) <= _PAIRWISE:
         for short in literals:
             for branch in branches:
