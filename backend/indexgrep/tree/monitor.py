@@ -135,7 +135,8 @@ class Monitor:
         self._nodes: dict[bytes, _Node] = {}
         #: Watch descriptor to directories: several only where one is mounted in two places.
         self._watched: dict[int, list[bytes]] = {}
-        self._linked: dict[bytes, Signature] = {}
+        #: Files with several hard links: device and signature when they were looked at last.
+        self._linked: dict[bytes, tuple[int, Signature]] = {}
         self._dirty: dict[bytes, set[bytes]] = {}
 
     @property
@@ -144,13 +145,13 @@ class Monitor:
         return self._version
 
     def covers(self, directory: bytes) -> bool:
-        """Whether ``directory`` (relative to the root, without a slash at its end; ``b""`` is the root) is known
-        to belong to the universe as of the last refresh. Without a watch only the root is."""
-        return not directory or directory + b"/" in self._nodes
+        """Whether ``directory`` (relative to the root, without a slash at its end; ``b""`` is the root) is
+        known to belong to the universe as of the last refresh. Without a watch only the root is.""" return
+        not directory or directory + b"/" in self._nodes
 
     def resweep(self, reason: str) -> None:
-        """Make the next refresh a full one, for a consumer that starts anew; ``reason`` is what it will say."""
-        with self._lock:
+        """Make the next refresh a full one, for a consumer that starts anew; ``reason`` is what it will
+        say.""" with self._lock:
             self._stale = self._stale or reason
 
     def refresh(self) -> Refresh:
@@ -253,7 +254,7 @@ class Monitor:
 
     def _check_linked(self) -> None:
         """Mark those files with several links that look different, or could without it showing."""
-        for path, known in self._linked.items():
+        for path, (_, known) in self._linked.items():
             try:
                 signature = signature_of(os.lstat(os.path.join(self._path, path)))
             except OSError:
@@ -285,6 +286,8 @@ class Monitor:
         if len(self._linked) > _MAX_LINKED:
             self._sweep_reason = _too_many_links()
             return self._sweep(self._sweep_reason)
+        if self._stale:
+            return self._sweep(self._stale)
         if changed:
             self._version += 1
         return Refresh(self._version, False, "watch", "", changed=changed, errors=traversal.errors)
@@ -342,11 +345,21 @@ class Monitor:
                     changed[file] = self._note(file, status)
 
     def _note(self, path: bytes, status: os.stat_result) -> Signature:
+        """The signature of a file that was looked at again; keeps account of its hard links."""
         signature = signature_of(status)
-        if status.st_nlink > 1:
-            self._linked[path] = signature
-        else:
+        if status.st_nlink == 1:
             self._linked.pop(path, None)
+            return signature
+        known = self._linked.get(path)
+        self._linked[path] = (status.st_dev, signature)
+        if known is None or known[1][3] != status.st_ino:
+            names = sum(
+                device == status.st_dev and other[3] == status.st_ino
+                for device, other in self._linked.values()
+            )
+            if names < status.st_nlink:
+                # Another file of the tree may be the same one, and no event told of it.
+                self._stale = "a hard link was made"
         return signature
 
     # Sweeping
@@ -377,7 +390,7 @@ class Monitor:
                 self._nodes[run.directory].names.update(run.names)
                 for name, status in zip(run.names, run.statuses, strict=True):
                     if status.st_nlink > 1:
-                        self._linked[run.directory + name] = signature_of(status)
+                        self._linked[run.directory + name] = (status.st_dev, signature_of(status))
         for directory, message in traversal.errors:
             if not directory:
                 raise RootError(f"cannot search {self.root.path}: {message}")
