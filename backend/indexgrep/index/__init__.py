@@ -16,3 +16,10 @@ store      where indexes live: locks, disk budget, quarantine
 variants   figures for the choice of what is stored
 ========== ===================================================================================
 """
+
+from .builder import build
+from .candidates import Candidates
+from .reader import Index, open_index
+from .store import Store, Stored, listing
+
+__all__ = ["Candidates", "Index", "Store", "Stored", "build", "listing", "open_index"]

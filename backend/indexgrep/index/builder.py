@@ -38,7 +38,6 @@ from ..errors import Cancelled, IndexFault
 from ..grams.frequent import BITS, FRACTION, Frequent, choose_sample
 from ..runtime import cache_dir
 from ..tree.signature import SIGNATURE
-from .worker import kernel_sources
 from .writer import write_index
 
 #: A stretch of documents that is one task: bytes of files.
@@ -48,7 +47,11 @@ MERGE = 32 << 20
 #: Below so many bytes of files a second worker costs more than it helps.
 SMALL = 4 << 20
 
+#: What a temporary directory's name has behind that of its destination.
 TEMPORARY = ".tmp-"
+
+#: The files whose change makes compiled kernels stale.
+_KERNEL_SOURCES = ("grams/scan.py", "grams/kernels.py", "index/kernels.py")
 
 log = logging.getLogger("indexgrep.index")
 
@@ -104,10 +107,11 @@ def build(
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
     except OSError as error:
-        raise _fault(destination, error.strerror or str(error), error.errno) from error
+        raise write_fault(destination, error.strerror or str(error), error.errno) from error
 
 
-def _fault(place: Path, detail: str, number: int | None = None) -> IndexFault:
+def write_fault(place: Path, detail: str, number: int | None = None) -> IndexFault:
+    """The error of a ``place`` that could not be written, with a hint for the system's error ``number``."""
     hint = ""
     if number == errno.ENOSPC or "No space left" in detail:
         hint = "Free some space, or set INDEXGREP_CACHE_DIR to a directory on another disk."
@@ -392,7 +396,7 @@ class _Pool:
                 self._failed(number)
             elif "error" in answer:
                 log.error("a build worker failed:\n%s", answer["trace"])
-                raise _fault(self._logs[number].parent, answer["error"])
+                raise write_fault(self._logs[number].parent, answer["error"])
             else:
                 return number, answer
 
@@ -425,7 +429,8 @@ def _numba_cache() -> str:
     numba notices a stale cache by the file of a function, not by those of the functions that it calls, so the
     directory is named by a hash of all of them, and those of other versions are removed.
     """
-    sources = b"".join(path.read_bytes() for path in kernel_sources())
+    package = Path(__file__).parent.parent
+    sources = b"".join((package / name).read_bytes() for name in _KERNEL_SOURCES)
     directory = cache_dir() / "numba" / hashlib.sha256(sources).hexdigest()[:16]
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -76,6 +76,11 @@ class Index:
         try:
             header = self._open_postings(directory / POSTINGS)
             self._open_lookup(directory / LOOKUP, header)
+        except FileNotFoundError as error:
+            self.close()
+            if directory.is_dir():
+                raise IndexCorrupt(f"the index in {directory} is not complete") from error
+            raise IndexFault(f"there is no index in {directory}") from error
         except OSError as error:
             self.close()
             raise IndexFault(f"cannot read the index in {directory}: {error.strerror}") from error

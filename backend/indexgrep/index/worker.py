@@ -12,7 +12,6 @@ import queue
 import sys
 import threading
 import traceback
-from pathlib import Path
 from typing import Any
 
 import msgpack
@@ -286,13 +285,6 @@ def _use_numba_cache(directory: str) -> None:
     """Have numba, not imported yet, keep compiled kernels in ``directory`` unless the user says where."""
     if directory:
         os.environ.setdefault("NUMBA_CACHE_DIR", directory)
-
-
-def kernel_sources() -> list[Path]:
-    """The files whose change makes compiled kernels stale."""
-    here = Path(__file__).parent
-    grams = here.parent / "grams"
-    return [here / "kernels.py", grams / "kernels.py", grams / "scan.py"]
 
 
 if __name__ == "__main__":

@@ -1,0 +1,296 @@
+"""Where indexes live: one folder a repository below the cache directory, shared by its worktrees.
+
+::
+
+    <cache>/repos/<key>/         key: a hash of the path that all worktrees of a repository share
+        origin                   that path, for people
+        lock                     held (flock) by the one builder at work; has its process id
+        <name>/                  one index: a commit's or a tree's id, or any other short name
+            postings, lookup     see ``index.format``
+            used                 empty; its mtime is when the index was last opened
+        <name>.tmp-...           a build at work, or what is left of one that was killed
+        <name>.corrupt           a damaged index, moved aside; at most one a name
+
+Directories have mode 0700 and files 0600: an index reveals the code. All indexes of the cache together stay
+within a budget; the least recently used go first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import logging
+import os
+import re
+import shutil
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import IndexCorrupt, IndexFault, IndexLocked
+from ..runtime import cache_dir, root_key
+from .builder import TEMPORARY, Progress, ReadBlob, build, write_fault
+from .format import LOOKUP, POSTINGS, read_header
+from .reader import Index
+
+#: Bytes that all indexes together may take; ``INDEXGREP_CACHE_BUDGET`` overrides it.
+BUDGET = 8 << 30
+
+_CORRUPT = ".corrupt"
+_NAME = re.compile(r"[0-9A-Za-z_-]{1,128}")
+
+log = logging.getLogger("indexgrep.index")
+
+
+@dataclass(frozen=True)
+class Stored:
+    """One index on disk, for ``status``."""
+
+    #: The path that the repository's folder stands for, or empty where that is not known.
+    origin: str
+    name: str
+    directory: Path
+    #: The commit in its header; empty also where the header cannot be read.
+    commit: str
+    documents: int
+    #: Bytes of both files, and of each.
+    size: int
+    postings: int
+    lookup: int
+    #: When it was last opened, in seconds since the epoch.
+    used: float
+    #: ``ready``, ``corrupt`` (moved aside) or ``building`` (or left by a killed build).
+    state: str
+
+
+class Store:
+    """The indexes of one repository (or folder)."""
+
+    def __init__(self, origin: str | os.PathLike[str], cache: Path | None = None) -> None:
+        """``origin`` is what its worktrees share, git's common directory, or the root where there is no git.
+
+        Nothing is created until something is written. ``cache`` replaces the user's cache directory.
+        """
+        self._cache = cache or cache_dir()
+        self._origin = os.path.realpath(origin)
+        self.directory = self._cache / "repos" / root_key(origin)
+
+    def path(self, name: str) -> Path:
+        """The directory of the index ``name``. Raises ``ValueError`` for what is no name."""
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is not a name of an index")
+        return self.directory / name
+
+    def open(self, name: str) -> Index | None:
+        """The index ``name``, or ``None`` where there is none that can be used.
+
+        A damaged index is moved aside. Raises ``IndexFault`` where it is there but cannot be read.
+        """
+        directory = self.path(name)
+        if not directory.is_dir():
+            return None
+        try:
+            index = Index(directory)
+        except IndexCorrupt as error:
+            log.warning("moved a damaged index aside: %s: %s", directory, error.message)
+            self.quarantine(name)
+            return None
+        with contextlib.suppress(OSError):  # a cache that cannot be written still serves
+            descriptor = os.open(directory / "used", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                os.utime(descriptor)
+            finally:
+                os.close(descriptor)
+        return index
+
+    def quarantine(self, name: str) -> None:
+        """Move a damaged index aside, so that it is built again; removes it where that fails."""
+        directory = self.path(name)
+        aside = directory.with_name(name + _CORRUPT)
+        try:
+            shutil.rmtree(aside, ignore_errors=True)
+            os.rename(directory, aside)
+        except FileNotFoundError:
+            pass  # another process was faster
+        except OSError:
+            shutil.rmtree(directory, ignore_errors=True)
+
+    def names(self) -> list[str]:
+        """The names of the indexes that are there, the most recently used first."""
+        ready = [stored for stored in _stored(self.directory) if stored.state == "ready"]
+        return [stored.name for stored in sorted(ready, key=lambda stored: -stored.used)]
+
+    def remove(self, name: str) -> None:
+        """Remove an index; processes that have it open can go on using it."""
+        shutil.rmtree(self.path(name), ignore_errors=True)
+
+    @contextlib.contextmanager
+    def lock(self) -> Iterator[None]:
+        """Be the one builder of this repository. Raises ``IndexLocked`` where another is at work."""
+        descriptor = -1
+        try:
+            self._make_directories()
+            path = self.directory / "lock"
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
+        except BlockingIOError:
+            owner = os.pread(descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
+            os.close(descriptor)
+            raise IndexLocked(
+                f"another process ({owner}) is building the index of {self._origin}",
+                "Wait for it, or stop it.",
+            ) from None
+        except OSError as error:
+            if descriptor >= 0:
+                os.close(descriptor)
+            raise write_fault(self.directory, error.strerror or str(error), error.errno) from error
+        try:
+            yield
+        finally:
+            os.close(descriptor)  # which unlocks
+
+    def build(
+        self,
+        name: str,
+        root: str,
+        paths: Sequence[bytes],
+        *,
+        commit: str = "",
+        workers: int | None = None,
+        read_blob: ReadBlob | None = None,
+        progress: Progress | None = None,
+        cancel: threading.Event | None = None,
+    ) -> Index:
+        """Build the index ``name`` (see ``builder.build``), replacing one that is there, and open it.
+
+        Leftovers of killed builds are removed before, and what is over the budget after. Raises
+        ``IndexLocked``, ``IndexFault`` and ``Cancelled``.
+        """
+        destination = self.path(name)
+        with self.lock():
+            self._remove_leftovers()
+            build(
+                root,
+                paths,
+                destination,
+                commit=commit,
+                workers=workers,
+                read_blob=read_blob,
+                progress=progress,
+                cancel=cancel,
+            )
+            index = self.open(name)
+        if index is None:
+            raise IndexFault(f"the index that was just built in {destination} cannot be read")
+        keep_budget(self._cache, keep=destination)
+        return index
+
+    def _make_directories(self) -> None:
+        for directory in (self._cache, self.directory.parent, self.directory):
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        origin = self.directory / "origin"
+        if not origin.exists():
+            descriptor = os.open(origin, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            with open(descriptor, "wb") as file:
+                file.write(os.fsencode(self._origin))
+
+    def _remove_leftovers(self) -> None:
+        """Remove what killed builds left; only under the lock: a build at work looks the same."""
+        for entry in os.scandir(self.directory):
+            if TEMPORARY in entry.name:
+                shutil.rmtree(entry.path, ignore_errors=True)
+
+
+def listing(cache: Path | None = None) -> list[Stored]:
+    """All indexes of the cache, of every repository."""
+    repos = (cache or cache_dir()) / "repos"
+    try:
+        folders = sorted(entry.path for entry in os.scandir(repos) if entry.is_dir(follow_symlinks=False))
+    except OSError:
+        return []
+    return [stored for folder in folders for stored in _stored(Path(folder))]
+
+
+def budget() -> int:
+    """Bytes that all indexes together may take."""
+    try:
+        return int(os.environ["INDEXGREP_CACHE_BUDGET"])
+    except (KeyError, ValueError):
+        return BUDGET
+
+
+def keep_budget(cache: Path, keep: Path) -> None:
+    """Remove damaged indexes, then the least recently used, until the budget is kept; never ``keep``."""
+    found = [stored for stored in listing(cache) if stored.state != "building"]
+    total = sum(stored.size for stored in found)
+    limit = budget()
+    for stored in sorted(found, key=lambda stored: (stored.state == "ready", stored.used)):
+        if total <= limit:
+            break
+        if stored.directory != keep:
+            log.info("removed the index %s to keep within %d bytes", stored.directory, limit)
+            shutil.rmtree(stored.directory, ignore_errors=True)
+            total -= stored.size
+
+
+def _stored(folder: Path) -> Iterator[Stored]:
+    """The indexes in the folder of one repository."""
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError:
+        return
+    try:
+        origin = os.fsdecode((folder / "origin").read_bytes())
+    except OSError:
+        origin = ""
+    for entry in entries:
+        if not entry.is_dir(follow_symlinks=False):
+            continue
+        directory = Path(entry.path)
+        name, state = entry.name, "ready"
+        if TEMPORARY in name:
+            name, state = name.partition(TEMPORARY)[0], "building"
+        elif name.endswith(_CORRUPT):
+            name, state = name.removesuffix(_CORRUPT), "corrupt"
+        postings, lookup = (_size(directory / part) for part in (POSTINGS, LOOKUP))
+        commit, documents = _header_of(directory)
+        yield Stored(
+            origin,
+            name,
+            directory,
+            commit,
+            documents,
+            postings + lookup,
+            postings,
+            lookup,
+            _used(directory),
+            state,
+        )
+
+
+def _size(path: Path) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
+
+def _used(directory: Path) -> float:
+    for path in (directory / "used", directory):
+        with contextlib.suppress(OSError):
+            return os.stat(path).st_mtime
+    return 0.0
+
+
+def _header_of(directory: Path) -> tuple[str, int]:
+    """The commit and the number of documents in the header of an index, if that can be read."""
+    try:
+        with open(directory / POSTINGS, "rb", buffering=0) as file:
+            header: Any = read_header(file, POSTINGS, os.fstat(file.fileno()).st_size)[0]
+    except (OSError, IndexCorrupt):
+        return "", 0
+    return header.commit, header.documents
