@@ -145,13 +145,16 @@ class Monitor:
         return self._version
 
     def covers(self, directory: bytes) -> bool:
-        """Whether ``directory`` (relative to the root, without a slash at its end; ``b""`` is the root) is
-        known to belong to the universe as of the last refresh. Without a watch only the root is.""" return
-        not directory or directory + b"/" in self._nodes
+        """Whether ``directory`` belonged to the universe at the last refresh.
+
+        It is relative to the root, without a slash at its end; ``b""`` is the root. Without a watch only the
+        root is known to.
+        """
+        return not directory or directory + b"/" in self._nodes
 
     def resweep(self, reason: str) -> None:
-        """Make the next refresh a full one, for a consumer that starts anew; ``reason`` is what it will
-        say.""" with self._lock:
+        """Make the next refresh a full one, for a consumer that starts anew; it will give ``reason``."""
+        with self._lock:
             self._stale = self._stale or reason
 
     def refresh(self) -> Refresh:
