@@ -145,15 +145,15 @@ class Monitor:
         return self._version
 
     def covers(self, directory: bytes) -> bool:
-        """Whether ``directory`` belonged to the universe at the last refresh.
+        """Whether a directory is known to belong to the universe, as of the last refresh.
 
-        It is relative to the root, without a slash at its end; ``b""`` is the root. Without a watch only the
-        root is known to.
+        ``directory`` is relative to the root, without a slash at its end; ``b""`` is the root. Without a
+        watch only the root is known.
         """
         return not directory or directory + b"/" in self._nodes
 
     def resweep(self, reason: str) -> None:
-        """Make the next refresh a full one, for a consumer that starts anew; it will give ``reason``."""
+        """Make the next refresh a full one, for a consumer that starts anew; it gives ``reason``."""
         with self._lock:
             self._stale = self._stale or reason
 
