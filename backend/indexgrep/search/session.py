@@ -1,0 +1,318 @@
+"""One open worktree: its index, its freshness, its builds. What the server and ``--no-server`` talk to."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import IndexCorrupt, IndexFault
+from ..index.candidates import Candidates, candidates
+from ..index.reader import Index
+from ..match import Matcher
+from ..pattern import CompiledPattern, PatternOptions, compile_patterns
+from ..request import FileResult, SearchRequest, Summary
+from ..tree.monitor import Monitor
+from ..tree.root import Root, find_root
+from ..tree.walk import walk
+from . import base
+from .explain import explanation
+from .running import Candidate, Plan, Search
+from .scope import Target, in_universe, path_order, targets, walk_options
+from .view import View, documents_below, empty_view
+
+log = logging.getLogger("indexgrep.search")
+
+#: ripgrep maps files into memory when at most so many files, and nothing else, are named.
+_MAPPED_FILES = 10
+#: An index is worth renewing when so many files, and this share of all, stand beside it.
+_RENEW_FILES = 1000
+_RENEW_SHARE = 0.05
+
+
+class Session:
+    """An open worktree. Thread-safe: searches, explanations, status and one build may run at once."""
+
+    def __init__(self, root: Root, *, watch: bool = True) -> None:
+        """``watch=False`` sweeps the tree for changes at every query (for tests, and for one query only)."""
+        self.root = root
+        self._watch = watch
+        self._lock = threading.Lock()  # over the monitor's refreshes and the view they make
+        self._building = threading.Lock()
+        self._monitor = Monitor(root, watch=watch)
+        self._fault = ""  # why the last index was not usable
+        self._view = empty_view(self._opened())
+
+    @classmethod
+    def open(cls, path: str, *, force_root: bool = False, watch: bool = True) -> Session:
+        """The session for the worktree that ``path`` lies in. Raises ``RootError``."""
+        return cls(find_root(path, force=force_root), watch=watch)
+
+    def close(self) -> None:
+        """Free watches and files. Searches that still run are to be cancelled before."""
+        self._monitor.close()
+        with self._lock:
+            view, self._view = self._view, empty_view(None)
+        if view.index is not None:
+            view.index.close()
+
+    # Searching
+
+    def search(self, request: SearchRequest, cancel: threading.Event | None = None) -> Search:
+        """Start a search; see ``Search``.
+
+        Raises ``PatternError`` and ``UsageError`` at once; ``RootError`` may also come while it runs.
+        """
+        started = time.perf_counter()
+        pattern = compiled(request)
+        matcher = Matcher(pattern, request)
+        summary = Summary()
+
+        def plan(summary: Summary) -> Plan:
+            return self._plan(request, pattern, summary)
+
+        return Search(self.root.path, request, matcher, plan, summary, cancel, started)
+
+    def explain(self, request: SearchRequest) -> dict[str, Any]:
+        """How a search would be answered; the map is described in ``search.explain``."""
+        pattern = compiled(request)
+        started = time.perf_counter()
+        summary = Summary()
+        view = self._refreshed()
+        found, reason = self._candidates(view, request, pattern)
+        files = self._plan(request, pattern, summary).candidates
+        return explanation(pattern, found) | {
+            "candidates": len(files),
+            "documents": summary.documents,
+            "overlay": summary.overlay,
+            "served_by": summary.served_by,
+            "all_reason": reason,
+            "elapsed_ms": (time.perf_counter() - started) * 1000,
+        }
+
+    def _refreshed(self) -> View:
+        """The view of the tree as it is now."""
+        with self._lock:
+            self._view = self._view.refreshed(self._monitor.refresh())
+            return self._view
+
+    def _plan(self, request: SearchRequest, pattern: CompiledPattern, summary: Summary) -> Plan:
+        """What to read for a request; fills in the summary's part about it."""
+        started = time.perf_counter()
+        view = self._refreshed()
+        refreshed = time.perf_counter()
+        found, reason = self._candidates(view, request, pattern)
+        summary.commit = view.index.commit if view.index is not None else ""
+        summary.overlay = len(view.extra) if view.index is not None else 0
+        summary.freshness = view.how
+        summary.served_by = "scan" if found is None or found.documents is None else "index"
+        summary.scan_reason = reason
+        chosen = _Chosen(view, found)
+        planned = Plan([], [])
+        wanted = targets(self.root, request)
+        mapped = len(wanted) <= _MAPPED_FILES and all(target.kind == "file" for target in wanted)
+        for target in wanted:
+            self._add(target, request, chosen, mapped, planned, summary)
+        summary.candidates = len(planned.candidates)
+        summary.elapsed["refresh"] = (refreshed - started) * 1000
+        summary.elapsed["plan"] = (time.perf_counter() - refreshed) * 1000
+        return planned
+
+    def _add(
+        self,
+        target: Target,
+        request: SearchRequest,
+        chosen: _Chosen,
+        mapped: bool,
+        planned: Plan,
+        summary: Summary,
+    ) -> None:
+        """Add the candidates of one target."""
+        if target.kind == "missing":
+            planned.errors.append(FileResult(os.fsdecode(target.name), error=target.error))
+        elif target.kind == "file":
+            summary.documents += 1
+            planned.candidates.append(Candidate(target.name, explicit=True, mapped=mapped))
+        elif in_universe(target, request, self._monitor.covers):
+            files, documents = chosen.below(target.prefix)
+            summary.documents += documents
+            planned.candidates.extend(map(Candidate, files))
+        else:
+            walked = walk(self.root, walk_options(target, request))
+            summary.freshness = "walk"
+            summary.documents += len(walked.files)
+            files = sorted(chosen.among(walked.files), key=path_order)
+            planned.candidates.extend(map(Candidate, files))
+            planned.errors.extend(
+                FileResult(os.fsdecode(path), error=message) for path, message in walked.errors
+            )
+
+    def _candidates(
+        self, view: View, request: SearchRequest, pattern: CompiledPattern
+    ) -> tuple[Candidates | None, str]:
+        """What the index says, or ``None``; and why it rules nothing out, where that is so."""
+        if view.index is None:
+            return None, self._fault or "there is no index yet"
+        if request.no_index:
+            return None, "the index is switched off for this search"
+        if request.invert or request.output == "files_without_match":
+            return None, "every file may answer a search for what does not match"
+        try:
+            found = candidates(view.index, pattern.query, after_nul=request.text or request.binary)
+        except IndexFault as error:
+            self._drop(view.index, error)
+            return None, "the index is damaged"
+        if found.documents is None:
+            return found, "the pattern has no string of three or more bytes that every match contains"
+        return found, ""
+
+    # The index
+
+    def _opened(self) -> Index | None:
+        """The index to start with, if there is a usable one."""
+        try:
+            index = base.open_best(self.root)
+        except IndexFault as error:
+            log.warning("%s", error.message)
+            self._fault = error.message
+            return None
+        return index
+
+    def _drop(self, index: Index, error: IndexFault) -> None:
+        """Stop using a damaged index, and move it out of the way."""
+        log.warning("%s", error.message)
+        with self._lock:
+            if self._view.index is not index:
+                return
+            self._fault = "the index was damaged"
+            self._replace(None)
+        if isinstance(error, IndexCorrupt):
+            base.quarantine(self.root, index)
+
+    def _replace(self, index: Index | None) -> None:
+        """Look at the tree through another index from now on. The caller holds the lock.
+
+        The old one is not closed: searches may be reading it; its files go with the last of them.
+        """
+        self._monitor.resweep("another index")
+        self._view = empty_view(index)
+
+    def build(
+        self,
+        progress: Callable[[dict[str, Any]], None] | None = None,
+        cancel: threading.Event | None = None,
+        force: bool = False,
+    ) -> None:
+        """Make the index of the present commit, and use it from then on; nothing to do when it is fresh.
+
+        ``progress`` is called with maps as ``progress`` pushes carry (``doc/protocol.md``). Raises
+        ``IndexFault`` where it cannot be made or written, ``IndexLocked`` while another process makes it,
+        ``Cancelled``.
+        """
+        with self._building:
+            if not force and self._state(self._refreshed()) == "ready":
+                return
+            index = base.build(self.root, self._refreshed(), progress, cancel)
+            with self._lock:
+                self._fault = ""
+                self._replace(index)
+            if progress is not None:
+                progress({"phase": "ready", "documents": index.document_count})
+
+    def status(self) -> dict[str, Any]:
+        """The session's part of the protocol's ``status``."""
+        view = self._refreshed()
+        index: dict[str, Any] = {"state": self._state(view), "fault": self._fault}
+        if view.index is not None:
+            index |= {
+                "commit": view.index.commit,
+                "documents": view.index.document_count,
+                "bytes": view.index.postings_size + view.index.lookup_size,
+                "lookup_bytes": view.index.lookup_size,
+                "text_bytes": int(view.index.text_sizes.sum(dtype=np.uint64)),
+                "dir": os.fspath(view.index.directory),
+            }
+        return {
+            "root": self.root.path,
+            "commit": self.root.head(),
+            "index": index,
+            "freshness": view.how,
+            "freshness_reason": view.reason,
+            "documents": view.documents,
+            "overlay": len(view.extra) if view.index is not None else 0,
+        }
+
+    def _state(self, view: View) -> str:
+        """``absent``, ``ready``, or ``stale``: usable, but worth renewing."""
+        if view.index is None:
+            return "absent"
+        beside = len(view.extra)
+        if beside >= _RENEW_FILES and beside >= _RENEW_SHARE * view.documents:
+            return "stale"
+        return "ready"
+
+
+class _Chosen:
+    """The files that must be read: candidates among the live documents, and everything that is not live."""
+
+    def __init__(self, view: View, found: Candidates | None) -> None:
+        self._view = view
+        self._documents: npt.NDArray[Any]
+        if found is not None and found.documents is not None:
+            self._documents = found.documents[view.live[found.documents]]
+        else:
+            self._documents = np.flatnonzero(view.live)
+        self._rules_out = found is not None and found.documents is not None
+
+    def below(self, prefix: bytes) -> tuple[list[bytes], int]:
+        """Those of the universe below ``prefix`` in the order of results, and how many files are there."""
+        view = self._view
+        files: list[bytes] = []
+        documents = len(view.extra) if not prefix else 0
+        extra: Iterable[bytes] = view.extra
+        if prefix:
+            extra = [path for path in view.extra if path.startswith(prefix)]
+            documents = len(extra)
+        if view.index is not None:
+            first, last = documents_below(view.index, prefix)
+            documents += int(np.count_nonzero(view.live[first:last]))
+            chosen = self._documents
+            if prefix:
+                chosen = chosen[np.searchsorted(chosen, first) : np.searchsorted(chosen, last)]
+            files = view.index.paths_of(chosen)
+        files += extra
+        files.sort(key=path_order)
+        return files, documents
+
+    def among(self, files: list[bytes]) -> list[bytes]:
+        """Those of ``files`` that the index does not rule out."""
+        view = self._view
+        if not self._rules_out or view.index is None:
+            return files
+        ruled_out = view.live.copy()
+        ruled_out[self._documents] = False
+        documents = view.index.locate(files)
+        out = (documents >= 0) & ruled_out[documents]
+        return [file for file, gone in zip(files, out.tolist(), strict=True) if not gone]
+
+
+def compiled(request: SearchRequest) -> CompiledPattern:
+    """The request's pattern. Raises ``PatternError``."""
+    options = PatternOptions(
+        fixed_strings=request.fixed_strings,
+        case=request.case,
+        word=request.word,
+        line=request.line,
+        multiline=request.multiline,
+        multiline_dotall=request.multiline_dotall,
+        crlf=request.crlf,
+        unicode=request.unicode,
+        ban_nul=not (request.text or request.binary),
+    )
+    return compile_patterns(request.patterns, options)
