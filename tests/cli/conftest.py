@@ -117,7 +117,7 @@ class RipgrepAnswer:
 
     def _finish(self, result: FileResult) -> None:
         request = self._request
-        named = os.path.join(self._root, result.path) in request.paths
+        named = result.path in [os.path.relpath(path, self._root) for path in self._paths()]
         if result.binary_offset is not None and (request.binary or named):
             result.lines = []  # small files: the NUL byte is seen before the first line is matched
         if request.output == "count_matches" or (request.output == "count" and request.multiline):
@@ -153,7 +153,11 @@ class RipgrepAnswer:
             flags.append(f"-m{request.max_count}")
         if request.max_depth is not None:
             flags.append(f"-d{request.max_depth}")
-        return flags, list(request.paths) or [request.cwd]
+        return flags, self._paths()
+
+    def _paths(self) -> list[str]:
+        cwd = self._request.cwd
+        return [os.path.join(cwd, path) for path in self._request.paths] or [cwd]
 
     def _run(self, flags: list[str], paths: list[str]) -> subprocess.CompletedProcess[bytes]:
         command = [self._rg, "--sort=path", *flags, "--", *paths]

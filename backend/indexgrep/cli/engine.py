@@ -17,7 +17,8 @@ from .output import Messages
 if TYPE_CHECKING:
     from ..client import Client
     from ..client import Search as ClientSearch
-    from ..search import Search, Session
+    from ..search import Session
+    from ..search.running import Search
 
 
 class Answer(Protocol):
@@ -88,8 +89,7 @@ class LocalAnswer:
 
     @property
     def summary(self) -> Summary:
-        summary: Summary = self._search.summary
-        return summary
+        return self._search.summary
 
     def batches(self) -> Iterator[list[FileResult]]:
         return iter(self._search)
@@ -109,8 +109,7 @@ class LocalEngine:
         return LocalAnswer(self._session.search(request))
 
     def explain(self, request: SearchRequest) -> dict[str, Any]:
-        explanation: dict[str, Any] = self._session.explain(request)
-        return explanation
+        return self._session.explain(request)
 
     def close(self) -> None:
         self._session.close()

@@ -2,13 +2,17 @@
 
 ``flags.parse`` fills an ``Options``; ``resolve`` turns it into the request for the engine and the settings of
 the printers, by ripgrep's rules for defaults that depend on a terminal and for flags that override others.
-Nothing here uses ``dataclasses`` beyond the request itself: this module is on the way of every start.
+This module is on the way of every start: it makes no data classes and imports the request late.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ..errors import UsageError
-from ..request import SearchRequest
+
+if TYPE_CHECKING:
+    from ..request import SearchRequest
 
 #: A regex that matches nowhere: what an empty list of patterns means.
 _NEVER = r"\b\B"
@@ -168,6 +172,8 @@ def request_of(
 
     Raises ``UsageError`` for a combination of ignore flags that the engine does not know.
     """
+    from ..request import SearchRequest
+
     no_ignore, no_ignore_vcs = _ignore_rules(options)
     fixed_strings = options.fixed_strings
     if not patterns:

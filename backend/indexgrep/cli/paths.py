@@ -1,9 +1,9 @@
 """Between paths as the user spells them and paths as the engine has them.
 
-The engine takes absolute paths without symbolic links and answers with paths relative to the root, in
-ripgrep's order: in each directory files and directories together, by the bytes of their names. A user sees
-what ``rg`` would print: the argument as it was spelled, and below it the rest; nothing before a path where no
-argument was given. Several arguments are answered in the order they were given, each on its own.
+The engine answers with paths relative to the root, target by target, each in ripgrep's order: in a directory
+files and directories together, by the bytes of their names. A user sees what ``rg`` would print: the argument
+as it was spelled, and below it the rest; nothing before a path where no argument was given. Symbolic links in
+arguments keep their names, as they do with ripgrep.
 """
 
 from __future__ import annotations
@@ -21,13 +21,15 @@ from .output import Messages, os_error
 class Target:
     """One place to search: an argument, or the directory that is meant where none was given."""
 
-    __slots__ = ("is_file", "real", "root", "shown")
+    __slots__ = ("is_file", "path", "root", "sent", "shown")
 
-    def __init__(self, shown: bytes, real: str, *, is_file: bool, root: str) -> None:
+    def __init__(self, shown: bytes, path: str, *, sent: str, is_file: bool, root: str) -> None:
         #: What is printed before the path inside the target; for a file, all of its path.
         self.shown = shown
-        #: Absolute, without symbolic links.
-        self.real = real
+        #: Absolute, without ``.`` and ``..``.
+        self.path = path
+        #: How the engine is told of it: relative to the working directory, or absolute.
+        self.sent = sent
         #: Anything but a directory. A file that is named is searched whatever the ignore rules say.
         self.is_file = is_file
         #: The root that the engine opens for it.
@@ -58,10 +60,12 @@ def targets_of(
         if not os.path.isdir(fixed):
             kind = "not a directory" if os.path.exists(fixed) else "no such directory"
             raise RootError(f"--root {root}: {kind}")
+        fixed = root_of(fixed)
     if not arguments:
         if fixed is None or is_inside(cwd, fixed):
-            return [Target(b"", cwd, is_file=False, root=fixed or root_of(cwd))]
-        return [Target(_prefix(str(root)), fixed, is_file=False, root=fixed)]
+            return [Target(b"", cwd, sent=".", is_file=False, root=fixed or root_of(cwd))]
+        given = os.path.realpath(str(root))
+        return [Target(_prefix(str(root)), given, sent=given, is_file=False, root=fixed)]
     here = fixed
     targets = []
     for argument in arguments:
@@ -71,19 +75,32 @@ def targets_of(
             reason = os_error(error) if isinstance(error, OSError) else str(error)
             messages.error(f"{argument}: {reason}")
             continue
-        real = os.path.realpath(argument)
         is_file = not stat.S_ISDIR(mode)
-        if fixed is not None and not is_inside(real, fixed):
-            raise RootError(f"{argument} lies outside the root {fixed}", "Give another --root, or none.")
-        if here is None and is_inside(real, cwd):
+        path, sent = absolute(cwd, argument), argument
+        if here is None and is_inside(path, cwd):
             here = root_of(cwd)
-        if here is not None and is_inside(real, here):
-            own_root = here
+        if here is not None and is_inside(path, here):
+            own = here
         else:
-            own_root = root_of(os.path.dirname(real) if is_file else real)
+            path = sent = os.path.realpath(argument)
+            if fixed is not None and not is_inside(path, fixed):
+                raise RootError(f"{argument} lies outside the root {fixed}", "Give another --root, or none.")
+            own = fixed or root_of(os.path.dirname(path) if is_file else path)
         shown = os.fsencode(argument) if is_file else _prefix(argument)
-        targets.append(Target(shown, real, is_file=is_file, root=own_root))
+        targets.append(Target(shown, path, sent=sent, is_file=is_file, root=own))
     return targets
+
+
+def absolute(cwd: str, argument: str) -> str:
+    """``argument`` as an absolute path without ``.``, ``..`` and empty components.
+
+    Symbolic links stay as they are written, except before a ``..``: the parent of what they point to.
+    """
+    parts = [part for part in os.path.join(cwd, argument).split("/") if part not in ("", ".")]
+    if ".." not in parts:
+        return "/" + "/".join(parts)
+    last = len(parts) - 1 - parts[::-1].index("..")
+    return os.path.join(os.path.realpath("/" + "/".join(parts[: last + 1])), *parts[last + 1 :])
 
 
 def is_inside(path: str, directory: str) -> bool:
@@ -106,57 +123,24 @@ class Group:
     def takes(self, target: Target) -> bool:
         """Adds ``target`` where it fits."""
         if target.root != self.root or any(
-            is_inside(target.real, other.real) or is_inside(other.real, target.real) for other in self.targets
+            is_inside(target.path, other.path) or is_inside(other.path, target.path) for other in self.targets
         ):
             return False
         self.targets.append(target)
         return True
 
-    def arrange(self, results: Iterable[FileResult], root: str) -> Iterator[tuple[FileResult, bytes, Target]]:
-        """Each result with its path as it is shown and its target, in the order of the targets.
-
-        ``results`` come in order of path, their paths relative to ``root``. Those of a target that is not
-        the next one are held back until every target before it is known to have no more.
-        """
-        if len(self.targets) == 1:
-            yield from self._single(results, root)
-            return
-        relative = [_relative(target.real, root) for target in self.targets]
-        ranked = sorted(range(len(relative)), key=lambda index: order(relative[index]))
-        keys = [order(relative[index]) for index in ranked]
-        held: list[list[tuple[FileResult, bytes, Target]]] = [[] for _ in self.targets]
-        finished = [False] * len(self.targets)
-        turn = 0
-        passed = 0
+    def named(self, results: Iterable[FileResult], root: str) -> Iterator[tuple[FileResult, bytes, Target]]:
+        """Each result with its path as it is shown and its target; ``results`` are relative to ``root``."""
+        places = sorted(
+            ((_relative(target.path, root), target) for target in self.targets),
+            key=lambda place: order(place[0]),
+        )
+        keys = [order(relative) for relative, _ in places]
         for result in results:
             path = os.fsencode(result.path)
-            rank = bisect_right(keys, order(path)) - 1
-            while passed < rank:
-                finished[ranked[passed]] = True
-                passed += 1
-            while finished[turn]:
-                yield from held[turn]
-                held[turn] = []
-                turn += 1
-            index = ranked[max(rank, 0)]
-            target = self.targets[index]
-            inner = path[len(relative[index]) :].lstrip(b"/")
-            entry = (result, target.shown if target.is_file else target.shown + inner, target)
-            if index == turn:
-                yield entry
-            else:
-                held[index].append(entry)
-        for entries in held[turn:]:
-            yield from entries
-
-    def _single(self, results: Iterable[FileResult], root: str) -> Iterator[tuple[FileResult, bytes, Target]]:
-        target = self.targets[0]
-        skip = len(_relative(target.real, root))
-        skip = skip + 1 if skip else 0  # the slash
-        shown = target.shown
-        for result in results:
-            path = os.fsencode(result.path)
-            yield result, shown if target.is_file else shown + path[skip:], target
+            relative, target = places[max(bisect_right(keys, order(path)) - 1, 0)]
+            inner = path[len(relative) + 1 :] if relative else path
+            yield result, target.shown if target.is_file else target.shown + inner, target
 
 
 def groups_of(targets: list[Target]) -> list[Group]:
@@ -169,5 +153,5 @@ def groups_of(targets: list[Target]) -> list[Group]:
 
 
 def _relative(path: str, root: str) -> bytes:
-    """``path`` below ``root``, without a slash at either end."""
-    return os.fsencode(path[len(root.rstrip("/")) :].strip("/"))
+    """``path`` below ``root``, without a slash at either end; as it is where it lies elsewhere."""
+    return os.fsencode(path[len(root.rstrip("/")) :].strip("/") if is_inside(path, root) else path)

@@ -159,8 +159,8 @@ def request_for(options: Options, patterns: list[str], messages: Messages) -> tu
 
 def _group_request(options: Options, settings: Settings, patterns: list[str], group: Group) -> SearchRequest:
     cwd = os.getcwd()
-    implicit = not options.positional and group.targets[0].real == cwd
-    paths = () if implicit else tuple(target.real for target in group.targets)
+    implicit = not options.positional and group.targets[0].path == cwd
+    paths = () if implicit else tuple(target.sent for target in group.targets)
     return request_of(options, settings, patterns, paths=paths, cwd=cwd)
 
 
@@ -181,7 +181,7 @@ def _search_group(
         batches = answer.batches()
         if settings.include_zero and request.output in ("count", "count_matches"):
             batches = _with_zeros(batches, engine, request)
-        for result, shown, target in group.arrange(_flushing(batches, output), engine.root):
+        for result, shown, target in group.named(_flushing(batches, output), engine.root):
             printing.add(result, shown, target)
             if settings.quiet:
                 printing.finish()  # one result is enough to know
