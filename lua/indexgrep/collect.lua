@@ -5,9 +5,11 @@ local rows_of = require("indexgrep.rows")
 
 local M = {}
 
---- How long one portion may take, and how long the editor then has to itself.
-local PORTION_NS = 5e6
+--- How long a portion may take, and how long the editor then has to itself.
+local PORTION_NS = 4e6
 local PAUSE_MS = 1
+--- Rows handed to the views at a time, about 1 ms of work: most of it goes into the quickfix list.
+local ROWS_AT_A_TIME = 64
 
 ---@class indexgrep.View
 --- Rows first..last are new.
@@ -30,6 +32,8 @@ local PAUSE_MS = 1
 ---@field progress table? of the index being built, while it is
 ---@field private views indexgrep.View[]
 ---@field private queue indexgrep.File[]
+---@field private taken integer files of the queue that became rows
+---@field private shown integer rows that the views have
 ---@field private outcome indexgrep.Event?
 ---@field private pumping boolean
 ---@field private last_path string?
@@ -40,8 +44,8 @@ Collection.__index = Collection
 ---@param view indexgrep.View
 function Collection:add_view(view)
   table.insert(self.views, view)
-  if #self.rows > 0 then
-    view:append(self, 1, #self.rows)
+  if self.shown > 0 then
+    view:append(self, 1, self.shown)
   end
   view:update(self)
 end
@@ -74,35 +78,37 @@ function Collection:take(file)
   end
 end
 
---- Takes files from the queue for as long as a portion may last, then yields to the editor.
+--- Takes files from the queue and shows their rows for as long as a portion may last, then yields to the editor.
 ---@private
 function Collection:pump()
   local began = vim.uv.hrtime()
-  local first = #self.rows + 1
-  local taken = 0
-  while taken < #self.queue and vim.uv.hrtime() - began < PORTION_NS do
-    taken = taken + 1
-    self:take(self.queue[taken])
-  end
-  self.queue = vim.list_slice(self.queue, taken + 1)
-  if #self.rows >= first then
-    for _, view in ipairs(self.views) do
-      view:append(self, first, #self.rows)
+  while vim.uv.hrtime() - began < PORTION_NS do
+    if self.shown < #self.rows then
+      local first = self.shown + 1
+      self.shown = math.min(self.shown + ROWS_AT_A_TIME, #self.rows)
+      for _, view in ipairs(self.views) do
+        view:append(self, first, self.shown)
+      end
+    elseif self.taken < #self.queue then
+      self.taken = self.taken + 1
+      self:take(self.queue[self.taken])
+    else
+      self.queue, self.taken = {}, 0
+      break
     end
   end
-  if #self.queue == 0 and self.outcome then
+  self.pumping = self.shown < #self.rows or self.taken < #self.queue
+  if self.pumping then
+    vim.defer_fn(function()
+      self:pump()
+    end, PAUSE_MS)
+  elseif self.outcome and self.state == "searching" then
     self.state = self.outcome.event
     self.summary = self.outcome.summary
     self.error = self.outcome.error
     self.progress = nil
   end
   self:tell_views()
-  self.pumping = #self.queue > 0
-  if self.pumping then
-    vim.defer_fn(function()
-      self:pump()
-    end, PAUSE_MS)
-  end
 end
 
 ---@private
@@ -128,7 +134,7 @@ end
 function Collection:stop()
   if self.state == "searching" then
     self.state = "stopped"
-    self.queue = {}
+    self.queue, self.taken = {}, 0
     self.progress = nil
     self.handle:cancel()
     self:tell_views()
@@ -197,6 +203,8 @@ function M.start(title, pattern, options)
     state = "searching",
     views = {},
     queue = {},
+    taken = 0,
+    shown = 0,
     pumping = false,
   }, Collection)
   collection.handle = require("indexgrep").search(pattern, options, function(event)

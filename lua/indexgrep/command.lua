@@ -56,8 +56,9 @@ end
 --- `:IndexGrep`: the results go to a new quickfix list and, where somebody is looking, to the results window.
 --- `command` is as nvim_create_user_command() passes it.
 ---@param command { args: string, range: integer?, line1: integer?, line2: integer? }
+---@param view indexgrep.View? shows the results, in place of the results window
 ---@return indexgrep.Collection? nil when there is nothing to search for; a message has said so
-function M.run(command)
+function M.run(command, view)
   local parsed, err = require("indexgrep.flags").parse(command.args)
   if not parsed then
     return notify.say(err, vim.log.levels.ERROR)
@@ -82,7 +83,9 @@ function M.run(command)
   current = collection
   local quickfix = require("indexgrep.quickfix").new(collection)
   collection:add_view(quickfix)
-  if config.window.open and #vim.api.nvim_list_uis() > 0 then
+  if view then
+    collection:add_view(view)
+  elseif config.window.open and #vim.api.nvim_list_uis() > 0 then
     collection:add_view(require("indexgrep.window").open(collection, quickfix, config))
   else
     collection:add_view(require("indexgrep.report").new())

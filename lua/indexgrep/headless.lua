@@ -16,6 +16,13 @@ local function printable(text)
   )
 end
 
+--- The view of a search that is printed when it is over.
+---@type indexgrep.View
+local Silent = {
+  append = function() end,
+  update = function() end,
+}
+
 ---@param collection indexgrep.Collection
 ---@return string[] lines `path:line:column: text`
 local function lines_of(collection)
@@ -40,7 +47,7 @@ end
 ---@param args string
 ---@return integer code as ripgrep's: 0 found, 1 nothing found, 2 a fault
 function M.search(args)
-  local collection = require("indexgrep.command").run({ args = args, range = 0 })
+  local collection = require("indexgrep.command").run({ args = args, range = 0 }, Silent)
   if not collection then
     return 2
   end
@@ -54,6 +61,9 @@ function M.search(args)
     io.stdout:write(line, "\n")
   end
   io.stdout:flush()
+  if collection.error then
+    io.stderr:write("indexgrep: ", require("indexgrep.notify").text(collection.error), "\n")
+  end
   if collection.state ~= "done" then
     return 2
   end

@@ -46,12 +46,11 @@ end
 
 local function check_remote_plugin()
   vim.health.start("indexgrep: remote plugin (optional)")
-  local python = vim.fn.exepath(vim.g.python3_host_prog or "")
-  if python == "" then
-    python = vim.fn.exepath("pynvim-python")
-  end
-  if python == "" then
-    python = vim.fn.exepath("python3")
+  local python = ""
+  for _, candidate in ipairs({ vim.g.python3_host_prog or "pynvim-python", "python3" }) do
+    if python == "" and candidate ~= "" then
+      python = vim.fn.exepath(vim.fs.normalize(candidate))
+    end
   end
   local has_pynvim = false
   if python == "" then

@@ -37,6 +37,22 @@ local function with_swap_answer(open)
   return ok, err
 end
 
+--- Leaves a window that is not for files (a quickfix list, say) for one that is.
+local function leave_special_window()
+  if vim.bo.buftype == "" then
+    return
+  end
+  for _, win in ipairs(vim.api.nvim_tabpage_list_wins(0)) do
+    local plain = vim.api.nvim_win_get_config(win).relative == ""
+    if plain and vim.bo[vim.api.nvim_win_get_buf(win)].buftype == "" then
+      return vim.api.nvim_set_current_win(win)
+    end
+  end
+  if vim.bo.buftype == "quickfix" then
+    vim.cmd("aboveleft split")
+  end
+end
+
 ---@param mode indexgrep.OpenMode
 local function make_window(mode)
   if mode == "split" then
@@ -44,7 +60,8 @@ local function make_window(mode)
   elseif mode == "vsplit" then
     vim.cmd.vsplit()
   elseif mode == "tab" then
-    vim.cmd.tabnew()
+    -- Not `:tabnew`, which would leave an empty buffer behind.
+    vim.cmd("tab split")
   end
 end
 
@@ -72,6 +89,7 @@ function M.open(root, row, mode)
     notify.say(("%s is gone since it was searched"):format(path), vim.log.levels.WARN)
     return false
   end
+  leave_special_window()
   vim.cmd("normal! m'")
   make_window(mode)
   local buf = vim.fn.bufadd(path)

@@ -24,10 +24,11 @@ end
 ---@param err indexgrep.Error
 ---@return string
 function M.text(err)
-  if type(err.hint) == "string" and err.hint ~= "" then
-    return err.message .. "\n" .. err.hint
+  local hint = type(err.hint) == "string" and err.hint or ""
+  if hint == "" and err.code == "pattern" then
+    hint = "To search for the text as it stands: `:IndexGrep -F …`"
   end
-  return err.message
+  return hint == "" and err.message or err.message .. "\n" .. hint
 end
 
 ---@param message string

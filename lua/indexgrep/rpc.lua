@@ -73,13 +73,16 @@ local function fail(query, err)
   finish(query, { event = "failed", error = err })
 end
 
---- Takes a push of the server. Also what a server runs that pushes by `nvim_exec_lua`.
+--- Takes a push of the server. Also what a server runs that pushes by `nvim_exec_lua`; then no session is known.
 ---@param event string
 ---@param params any[]
-function M.on_push(event, params)
+---@param session indexgrep.Session?
+function M.on_push(event, params, session)
   if event == "progress" then
     for _, query in pairs(queries) do
-      query.on_event({ event = "progress", state = params[1] })
+      if session == nil or query.session == session then
+        query.on_event({ event = "progress", state = params[1] })
+      end
     end
     return
   end
@@ -172,7 +175,9 @@ end
 local function connect(root, socket, callback)
   local session = { root = root }
   channel.connect(socket, {
-    on_notification = M.on_push,
+    on_notification = function(event, params)
+      M.on_push(event, params, session)
+    end,
     on_close = function(reason)
       on_close(session, reason)
     end,

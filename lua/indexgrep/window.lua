@@ -6,6 +6,7 @@ local layout = require("indexgrep.layout")
 local M = {}
 
 local ns = vim.api.nvim_create_namespace("indexgrep_list")
+local message_ns = vim.api.nvim_create_namespace("indexgrep_message")
 
 ---@class indexgrep.Window: indexgrep.View
 ---@field list_win integer
@@ -21,6 +22,8 @@ local ns = vim.api.nvim_create_namespace("indexgrep_list")
 ---@field private timer uv.uv_timer_t
 ---@field private group integer
 ---@field private closed boolean
+---@field private told boolean that the search failed
+---@field private footer string?
 ---@field private previewed integer row in the preview
 local Window = {}
 Window.__index = Window
@@ -115,6 +118,9 @@ function Window:append(collection, first, last)
     self.displays[index] = shown
     table.insert(lines, shown.text)
   end
+  if first == 1 then
+    vim.api.nvim_buf_clear_namespace(self.list_buf, message_ns, 0, -1)
+  end
   -- The buffer's one empty line makes way for the first row.
   self:set_lines(first == 1 and 0 or first - 1, -1, lines)
   if self.previewed == 0 then
@@ -125,6 +131,11 @@ end
 ---@param collection indexgrep.Collection
 function Window:update(collection)
   if self.closed then
+    -- Nobody sees it here any more.
+    if collection.state == "failed" and not self.told then
+      self.told = true
+      require("indexgrep.notify").error(collection.error)
+    end
     return
   end
   local state = collection:state_text()
@@ -134,6 +145,7 @@ function Window:update(collection)
     return
   end
   if collection.state == "failed" then
+    self.told = true
     local lines = vim.split(require("indexgrep.notify").text(collection.error), "\n", { plain = true })
     self:tell(lines, "IndexGrepError")
   elseif collection.state == "searching" then
@@ -148,20 +160,19 @@ end
 ---@param lines string[]
 ---@param group string
 function Window:tell(lines, group)
-  local marks = vim.api.nvim_create_namespace("indexgrep_message")
-  vim.api.nvim_buf_clear_namespace(self.list_buf, marks, 0, -1)
+  vim.api.nvim_buf_clear_namespace(self.list_buf, message_ns, 0, -1)
   local virtual = vim.tbl_map(function(line)
     return { { "  " .. line:gsub("%c", " "), group } }
   end, lines)
   local last = vim.api.nvim_buf_line_count(self.list_buf) - 1
   if #self.collection.rows == 0 then
-    vim.api.nvim_buf_set_extmark(self.list_buf, marks, 0, 0, {
+    vim.api.nvim_buf_set_extmark(self.list_buf, message_ns, 0, 0, {
       virt_text = virtual[1],
       virt_text_pos = "overlay",
       virt_lines = #virtual > 1 and vim.list_slice(virtual, 2) or nil,
     })
   else
-    vim.api.nvim_buf_set_extmark(self.list_buf, marks, last, 0, { virt_lines = virtual })
+    vim.api.nvim_buf_set_extmark(self.list_buf, message_ns, last, 0, { virt_lines = virtual })
   end
 end
 
@@ -173,6 +184,10 @@ function Window:decorate(footer)
   local title = fitted("IndexGrep " .. self.collection.title, width - 2)
   footer = fitted(footer, width - 2)
   local border = layout.border(self.config.window.border)
+  if footer == self.footer then
+    return
+  end
+  self.footer = footer
   if border == "none" then
     local bar = ("%s  %s"):format(title, footer):gsub("%%", "%%%%")
     vim.wo[self.list_win].winbar = bar
@@ -299,9 +314,10 @@ function Window:resize()
   elseif preview then
     self:open_preview(preview)
   end
-  if #self.collection.rows > 0 then
-    self:append(self.collection, 1, #self.collection.rows)
+  if #self.displays > 0 then
+    self:append(self.collection, 1, #self.displays)
   end
+  self.footer = nil
   self:update(self.collection)
   self:update_preview(true)
 end
@@ -467,6 +483,7 @@ function M.open(collection, quickfix, config)
     timer = assert(vim.uv.new_timer()),
     group = vim.api.nvim_create_augroup("indexgrep_window", { clear = true }),
     closed = false,
+    told = false,
     previewed = 0,
   }, Window)
   local list, preview = layout.compute(layout.screen(), config.window)

@@ -133,8 +133,9 @@ class Editor:
     def quickfix(self) -> list[tuple[str, int, int, str]]:
         """The current quickfix list: file, line, column and text of each entry."""
         items = self.lua(
-            "return vim.tbl_map(function(i) return {vim.api.nvim_buf_get_name(i.bufnr), i.lnum, i.col, i.text} end,"
-            "vim.fn.getqflist())"
+            "return vim.tbl_map(function(item) "
+            "return { vim.api.nvim_buf_get_name(item.bufnr), item.lnum, item.col, item.text } "
+            "end, vim.fn.getqflist())"
         )
         return [(name, lnum, col, text) for name, lnum, col, text in items]
 

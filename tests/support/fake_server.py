@@ -1,4 +1,4 @@
-"""A server that speaks ``doc/protocol.md`` and does what a test tells it: for races that a real one seldom has.
+"""A server that speaks ``doc/protocol.md`` and does what a test tells it, for races a real one seldom has.
 
 The test gives a function that plays each query; it is called in a thread of its own::
 
