@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from . import __version__, runtime
 from .errors import IndexGrepError, ServerError, UsageError
-from .request import FileResult, SearchRequest, Summary
+from .request import FileResult, Line, SearchRequest, Summary
 from .server import lifecycle, protocol
 
 #: Lines that the server may send ahead of their reader. An unread search holds so much and no more.
@@ -45,7 +45,7 @@ class Match(NamedTuple):
     #: The bytes of the line, with its terminator if it has one.
     text: bytes
     #: Half-open byte ranges of the matches in ``text``.
-    spans: list[list[int]]
+    spans: tuple[tuple[int, int], ...]
     #: ``disk``, or ``buffer`` for an editor's unsaved text.
     source: str
 
@@ -77,7 +77,7 @@ class Client:
         self._socket: socket.socket | None = None
         #: Counts connections, so that a search knows whether its own is still the current one.
         self._generation = 0
-        self._unpacker = protocol.unpacker()
+        self._unpacker = protocol.unpacker(arrays=tuple)
         self._next_id = 0
         self._responses: dict[int, tuple[Any, Any]] = {}
         self._searches: weakref.WeakValueDictionary[int, Search] = weakref.WeakValueDictionary()
@@ -195,7 +195,7 @@ class Client:
             raise
         self._socket = connection
         self._generation += 1
-        self._unpacker = protocol.unpacker()
+        self._unpacker = protocol.unpacker(arrays=tuple)
         self._responses.clear()
         self.server = self._ask("hello", [{"client": "python"}])
 
@@ -261,9 +261,9 @@ class Client:
         for message in self._unpacker:
             if message[0] == protocol.RESPONSE:
                 if message[1]:  # 0 is a ping
-                    self._responses[message[1]] = (message[2], message[3])
+                    self._responses[message[1]] = (_lists(message[2]), _lists(message[3]))
             elif message[1] == "progress":
-                self._progress.append(message[2][0])
+                self._progress.append(_lists(message[2][0]))
             elif message[1] in ("results", "done", "failed"):
                 search = self._searches.get(message[2][0])
                 if search is not None:
@@ -308,7 +308,7 @@ class Search:
         self.request = request
         self.summary: Summary | None = None
         self._client = client
-        self._files: deque[list[dict[str, Any]]] = deque()
+        self._files: deque[tuple[dict[str, Any], ...]] = deque()
         self._error: IndexGrepError | None = None
         self._delivered = self._retried = self._closed = False
         self._unacknowledged = 0
@@ -333,7 +333,20 @@ class Search:
         A file of more than 1,000 lines comes in several consecutive parts.
         """
         for file in self._wire_files():
-            yield FileResult.from_wire(file)
+            lines = [
+                Line(number, offset, text, list(spans), match)
+                for number, offset, text, spans, match in file["lines"]
+            ]
+            yield FileResult(
+                file["path"],
+                lines,
+                file["count"],
+                file["matches"],
+                file.get("binary_offset"),
+                file["bytes_searched"],
+                file.get("error"),
+                file.get("source", "disk"),
+            )
 
     def close(self) -> None:
         """End the search; its iteration then ends, too."""
@@ -377,7 +390,7 @@ class Search:
         self._client._reconnect(self._generation)
         self._ask()
 
-    def _take(self, event: str, params: list[Any]) -> None:
+    def _take(self, event: str, params: tuple[Any, ...]) -> None:
         """A push for this search arrived."""
         if event == "results":
             self._files.append(params[2])
@@ -421,13 +434,22 @@ class Search:
         self._error = None
         self._retry()
 
-    def _acknowledge(self, batch: list[dict[str, Any]]) -> None:
+    def _acknowledge(self, batch: tuple[dict[str, Any], ...]) -> None:
         """Give the server room for what has been read."""
         self._unacknowledged += sum(len(file["lines"]) or 1 for file in batch)
         if self._unacknowledged >= WINDOW_LINES // 2 and self._running:
             lines, self._unacknowledged = self._unacknowledged, 0
             with contextlib.suppress(ServerError):
                 self._client._send(protocol.notification("more", [self._qid, lines]))
+
+
+def _lists(value: Any) -> Any:
+    """``value`` with lists for its tuples: what is read in bulk is decoded to tuples."""
+    if isinstance(value, tuple):
+        return [_lists(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _lists(item) for name, item in value.items()}
+    return value
 
 
 def _request(pattern: str | SearchRequest | None, options: dict[str, Any]) -> SearchRequest:

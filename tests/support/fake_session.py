@@ -13,7 +13,7 @@ from indexgrep.request import FileResult, Line, SearchRequest, Summary
 
 
 class FakeSearch:
-    """Answers a pattern of the form ``lines=N``, ``files=N``, ``delay=SECONDS`` and ``width=BYTES``."""
+    """Answers a pattern of words ``files=N lines=N width=BYTES batch=FILES delay=SECONDS fail=FILE``."""
 
     def __init__(self, request: SearchRequest, cancel: threading.Event | None) -> None:
         text = request.patterns[0]
@@ -31,7 +31,10 @@ class FakeSearch:
         lines = int(self._options.get("lines", 1))
         width = int(self._options.get("width", 40))
         delay = float(self._options.get("delay", 0))
-        for number in range(int(self._options.get("files", 1))):
+        files = int(self._options.get("files", 1))
+        size = int(self._options.get("batch", 1))
+        batch: list[FileResult] = []
+        for number in range(files):
             if delay and self._cancel.wait(delay):
                 pass
             if self._cancel.is_set():
@@ -43,7 +46,12 @@ class FakeSearch:
             self.summary.matched_files += 1
             self.summary.matched_lines += lines
             self.summary.matches += lines
-            yield [FileResult(f"dir/file{number:06}.c", found, lines, lines, bytes_searched=lines * width)]
+            batch.append(
+                FileResult(f"dir/file{number:06}.c", found, lines, lines, bytes_searched=lines * width)
+            )
+            if len(batch) == size or number == files - 1:
+                yield batch
+                batch = []
             if self._options.get("fail") == str(number):
                 raise RuntimeError("late")
 

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from .. import __version__
@@ -79,15 +79,18 @@ class Connection(asyncio.Protocol):
         self._waiting = 0
         self._writable = True
         self._tasks: set[asyncio.Task[None]] = set()
+        #: Methods that are answered at once, and those that take the session and are answered by a task.
         self._calls: dict[str, Callable[[list[Any]], Any]] = {
             "hello": self._hello,
             "cancel": self._cancel,
             "more": self._more,
+            "ping": self._ping,
+            "shutdown": self._shutdown,
+        }
+        self._slow_calls: dict[str, Callable[[list[Any]], Awaitable[Any]]] = {
             "explain": self._explain,
             "status": self._status,
             "index": self._index,
-            "ping": self._ping,
-            "shutdown": self._shutdown,
         }
 
     # Transport ------------------------------------------------------------------------------------------
@@ -232,34 +235,27 @@ class Connection(asyncio.Protocol):
         elif method == "search":
             self._search(identifier, params)
         elif isinstance(method, str) and method in self._calls:
-            self._call(identifier, method, params)
-        else:
-            known = ", ".join(sorted([*self._calls, "search"]))
-            self._answer(identifier, UsageError(f"unknown method {method!r}", f"Methods: {known}."), None)
-
-    def _call(self, identifier: int | None, method: str, params: list[Any]) -> None:
-        """Answer at once, or in a task where the answer takes the session."""
-        try:
-            result = self._calls[method](params)
-        except Exception as error:
-            self._answer(identifier, _as_error(error, method), None)
-            return
-        if asyncio.iscoroutine(result):
-            task = self._loop.create_task(self._answer_later(identifier, method, result))
+            try:
+                result = self._calls[method](params)
+            except Exception as error:
+                self._answer(identifier, _as_error(error, method), None)
+            else:
+                self._answer(identifier, None, result)
+        elif isinstance(method, str) and method in self._slow_calls:
+            task = self._loop.create_task(self._answer_later(identifier, method, params))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         else:
-            self._answer(identifier, None, result)
+            known = ", ".join(sorted([*self._calls, *self._slow_calls, "search"]))
+            self._answer(identifier, UsageError(f"unknown method {method!r}", f"Methods: {known}."), None)
 
-    async def _answer_later(
-        self, identifier: int | None, method: str, result: Coroutine[Any, Any, Any]
-    ) -> None:
+    async def _answer_later(self, identifier: int | None, method: str, params: list[Any]) -> None:
         try:
-            value = await result
+            result = await self._slow_calls[method](params)
         except Exception as error:
             self._answer(identifier, _as_error(error, method), None)
         else:
-            self._answer(identifier, None, value)
+            self._answer(identifier, None, result)
 
     def _answer(self, identifier: int | None, error: IndexGrepError | None, result: Any) -> None:
         if identifier is None:

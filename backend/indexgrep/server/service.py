@@ -256,7 +256,7 @@ class Server:
     def _run_query(self, query: Query) -> None:
         error = self._session.exception()
         if error is None:
-            in_thread(f"query-{query.qid}", query.run, self._session.result())
+            query.start(self._session.result())
         else:
             query.refuse(error if isinstance(error, IndexGrepError) else RootError(str(error)))
 
