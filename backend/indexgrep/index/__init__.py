@@ -11,7 +11,8 @@ candidates from a pattern's strings to the documents that may match, and why
 documents  from a file to the text that is indexed
 builder    planning and running a build
 worker     the process that extracts and merges
-kernels    its compiled loops
+runs       sorted runs, between the two
+kernels    the compiled loops
 store      where indexes live: locks, disk budget, quarantine
 variants   figures for the choice of what is stored
 ========== ===================================================================================

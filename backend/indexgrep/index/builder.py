@@ -38,6 +38,7 @@ from ..errors import Cancelled, IndexFault
 from ..grams.frequent import BITS, FRACTION, Frequent, choose_sample
 from ..runtime import cache_dir
 from ..tree.signature import SIGNATURE
+from .runs import RANGES, Run
 from .writer import write_index
 
 #: A stretch of documents that is one task: bytes of files.
@@ -171,7 +172,7 @@ class _Build:
             with _Pool(workers, self._temporary, self._cancel) as pool:
                 frequent = self._sample(pool, workers)
                 pool.broadcast({"task": "frequent", "path": self._write_frequent(frequent)})
-                runs: list[tuple[int, list[tuple[str, int, int]]]] = []
+                runs: list[tuple[int, list[Run]]] = []
                 self._started = time.monotonic()
                 for task, answer in pool.run(self._stretches(total, workers), self._count):
                     first = task["first"]
@@ -180,7 +181,7 @@ class _Build:
                     flags[first:stop] = np.frombuffer(answer["flags"], np.uint8)
                     text_sizes[first:stop] = np.frombuffer(answer["sizes"], np.uint64)
                     runs.append((first, answer["runs"]))
-                ordered = [tuple(run) for _, group in sorted(runs) for run in group]
+                ordered = [run for _, group in sorted(runs, key=lambda pair: pair[0]) for run in group]
                 self._report("merge")
                 merged = pool.run(self._merges(ordered, workers), lambda step: None)
                 parts = [answer for _, answer in sorted(merged, key=lambda pair: pair[0]["low"])]
@@ -253,11 +254,13 @@ class _Build:
                 first = number + 1
                 held = 0
 
-    def _merges(self, runs: list[Any], workers: int) -> Iterator[dict[str, Any]]:
+    def _merges(self, runs: list[Run], workers: int) -> Iterator[dict[str, Any]]:
         """Tasks of ranges of keys; keys are spread evenly."""
-        gaps = sum(size for _, _, size in runs)
-        count = max(-(-gaps // MERGE), workers if gaps > SMALL else 1)
-        edges = [number * (1 << 32) // count for number in range(count + 1)]
+        if not runs:
+            return
+        gaps = sum(gap_edges[-1] for _, _, gap_edges in runs)
+        count = min(max(-(-gaps // MERGE), workers if gaps > SMALL else 1), RANGES)
+        edges = [number * RANGES // count for number in range(count + 1)]
         for number in range(count):
             yield {
                 "task": "merge",

@@ -9,9 +9,10 @@ from __future__ import annotations
 import codecs
 import os
 import stat
+import time
 from typing import NamedTuple
 
-from ..tree.signature import NO_SIGNATURE, Signature, signature_of
+from ..tree.signature import NO_SIGNATURE, Signature, is_racy, signature_of
 from .format import BAD_ENCODING, BINARY, CHANGED, NOT_INDEXED, TOO_LARGE, UNREADABLE, UTF16
 
 #: Larger files are not indexed but searched every time.
@@ -48,8 +49,10 @@ class TextBuffer:
         """Append the text of the file at ``path``.
 
         The file is looked at before and after reading through the same descriptor: one that changed
-        meanwhile is not indexed, and has no signature. Never blocks on a FIFO and follows no symbolic link.
+        meanwhile is not indexed, and has no signature. One that was changed so shortly before that another
+        change might not show is indexed, but has no signature either. Never blocks on a FIFO and follows no symbolic link.
         """
+        observed = time.time_ns()
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError:
@@ -77,7 +80,7 @@ class TextBuffer:
             return _refused(UNREADABLE)
         finally:
             os.close(descriptor)
-        return self._text(size, signature)
+        return self._text(size, NO_SIGNATURE if is_racy(signature, observed) else signature)
 
     def append(self, content: bytes, cap: int = SIZE_CAP) -> Text:
         """Append the text of ``content``, which is not the working tree's."""

@@ -23,6 +23,7 @@ from ..grams.scan import KEYS_PER_BYTE, LOWER, POWERS
 from ..grams.weights import weights
 from ..tree.signature import SIGNATURE
 from .documents import Text, TextBuffer
+from .runs import Run, read_run, write_run
 
 #: Text read before it is scanned, and the step of progress.
 BATCH = 8 << 20
@@ -89,13 +90,13 @@ class Worker:
         """Extract the documents ``first``, ``first + 1``, ...; write their runs to ``out`` with suffixes
         ``.0`` ...
 
-        Answers the documents' signatures, flags and text sizes, and each run's file, keys and bytes of gaps.
+        Answers the documents' signatures, flags and text sizes, and the runs.
         """
         if not len(self._table):
             self._table = np.zeros(1 << TABLE_BITS, np.uint64)
             self._slots = np.empty(RUN_POSTINGS, np.uint32)
             self._owners = np.empty(RUN_POSTINGS, np.uint32)
-        runs: list[tuple[str, int, int]] = []
+        runs: list[Run] = []
         signatures = np.zeros(len(paths), SIGNATURE)
         flags = np.zeros(len(paths), np.uint8)
         sizes = np.zeros(len(paths), np.uint64)
@@ -139,25 +140,18 @@ class Worker:
             "runs": runs,
         }
 
-    def merge(
-        self, runs: list[tuple[str, int, int]], low: int, high: int, bitmap_bytes: int, out: str
-    ) -> dict[str, Any]:
-        """Join what the runs have of the keys in [``low``, ``high``).
+    def merge(self, runs: list[Run], low: int, high: int, bitmap_bytes: int, out: str) -> dict[str, Any]:
+        """Join what the runs have in the key ranges ``low``, ..., ``high`` - 1.
 
         Writes the lists to ``out`` and their keys, lengths and counts (uint32 each) to ``out`` + ``.table``.
         """
-        parts = [_RunFile(path, keys, size) for path, keys, size in runs]
-        slices = [part.bounds(low, high) for part in parts]
-        run_starts = np.cumsum([0] + [stop - start for start, stop in slices], dtype=np.int64)
-        columns = [
-            np.concatenate([part.column(name, *bounds) for part, bounds in zip(parts, slices, strict=True)])
-            if parts
-            else np.empty(0, np.uint32)
-            for name in range(5)
-        ]
-        gaps = [part.gaps(*bounds) for part, bounds in zip(parts, slices, strict=True)]
-        data_starts = np.cumsum([0] + [len(piece) for piece in gaps], dtype=np.int64)[:-1]
-        data = np.concatenate(gaps) if gaps else np.empty(0, np.uint8)
+        self._release()
+        slices = [read_run(run, low, high) for run in runs]
+        run_starts = np.cumsum([0] + [columns.shape[1] for columns, _ in slices], dtype=np.int64)
+        data_starts = np.cumsum([0] + [len(gaps) for _, gaps in slices], dtype=np.int64)[:-1]
+        columns = np.concatenate([columns for columns, _ in slices], axis=1)
+        data = np.concatenate([gaps for _, gaps in slices])
+        slices.clear()
         total = int(run_starts[-1])
         lists = np.empty(len(data) + 5 * total, np.uint8)
         table = np.empty((3, total), np.uint32)
@@ -171,6 +165,12 @@ class Worker:
             for column in (0, 2, 1):
                 file.write(table[column, :keys].tobytes())
         return {"lists": out, "keys": keys}
+
+    def _release(self) -> None:
+        """Give back the memory that only extraction needs."""
+        self._buffer = TextBuffer(0)
+        self._table = np.empty(0, np.uint64)
+        self._slots = self._owners = np.empty(0, np.uint32)
 
     def _batches(self, root: bytes, paths: list[bytes], contents: list[bytes | None]) -> Any:
         """Read the documents batch by batch into the buffer; yields the first one's place and their texts."""
@@ -188,7 +188,7 @@ class Worker:
             yield first, texts
             first += len(texts)
 
-    def _flush(self, postings: int, path: str) -> tuple[str, int, int]:
+    def _flush(self, postings: int, path: str) -> Run:
         """Write the run that the table holds, and empty the table."""
         order = np.flatnonzero(self._table)
         keys = (self._table[order] >> np.uint64(32)).astype(np.uint32)
@@ -211,33 +211,8 @@ class Worker:
             columns[3],
             gaps,
         )
-        with open(path, "wb") as file:
-            file.write(keys.data)
-            file.write(columns.data)
-            file.write(gaps[:size].data)
         self._table.fill(0)
-        return path, len(keys), size
-
-
-class _RunFile:
-    """A run on disk: the columns keys, counts, firsts, lasts, lengths (uint32 each), then the gaps."""
-
-    def __init__(self, path: str, keys: int, size: int) -> None:
-        self._columns = np.memmap(path, np.uint32, "r", 0, (5, keys))
-        self._data = np.memmap(path, np.uint8, "r", 20 * keys, (size,)) if size else np.empty(0, np.uint8)
-
-    def bounds(self, low: int, high: int) -> tuple[int, int]:
-        """Where the keys in [low, high) stand."""
-        start, stop = np.searchsorted(self._columns[0], np.array([low, high], np.uint64))
-        return int(start), int(stop)
-
-    def column(self, number: int, start: int, stop: int) -> npt.NDArray[np.uint32]:
-        return self._columns[number, start:stop]
-
-    def gaps(self, start: int, stop: int) -> npt.NDArray[np.uint8]:
-        lengths = self._columns[4]
-        before = int(lengths[:start].sum(dtype=np.int64))
-        return self._data[before : before + int(lengths[start:stop].sum(dtype=np.int64))]
+        return write_run(path, keys, columns, gaps[:size])
 
 
 def _bounds(texts: list[Text]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
