@@ -2,49 +2,81 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from ..request import Line
+from ..request import Line, SearchRequest
 from .engine import Engine, Span
-from .lines import Hit, all_lines, count_newlines, matching_lines
+from .lines import Hit, all_lines, count_newlines, line_spans
 from .multiline import Blocks, spans_in
+
+
+@dataclass(frozen=True)
+class Program:
+    """A request made ready to run: the engine and what else decides how lines are found."""
+
+    request: SearchRequest
+    engine: Engine
+    #: Matches may span lines: blocks of lines are reported. See ``multiline``.
+    blocks: bool = False
+    #: Restart the engine after each match; see ``multiline.Blocks``.
+    restart: bool = False
+    #: Line by line only: the pattern with ``\\A`` and ``\\z`` as written; see ``lines.anchored_lines``.
+    exact: Engine | None = None
+
+
+class Hits:
+    """The hits of one text, to be run through once."""
+
+    def __init__(self, source: Iterator[Hit]) -> None:
+        self.source = source
+        #: The source itself, when its hits are blocks of lines.
+        self.blocks = source if isinstance(source, Blocks) else None
+
+    def any(self) -> bool:
+        """Whether there is a hit (left). It stays there."""
+        first = next(self.source, None)
+        if first is None:
+            return False
+        self.source = itertools.chain((first,), self.source)
+        return True
 
 
 class Collector:
     """Turns hits into ``Line`` records with line numbers and context.
 
-    Context lines are reported once, those after a hit before those before the next. After ``limit`` hits only
-    the last one's after-context follows; lines in it that would be hits are reported as such, and count.
+    Context lines are reported once, those after a hit before those before the next. After ``max_count`` hits
+    only the last one's after-context follows; lines in it that would be hits are reported as such, and count.
     """
 
-    def __init__(self, engine: Engine, data: bytes, before: int, after: int, limit: int | None) -> None:
+    def __init__(self, program: Program, data: bytes) -> None:
         self.lines: list[Line] = []
         #: Lines reported as matches (a block of lines counts all of its lines), and the matches in them.
         self.count = 0
         self.matches = 0
         #: End of the last line reported.
         self.visited = 0
-        #: How far the search got before the limit stopped it; the buffer's size when nothing did.
-        self.stopped_at = len(data)
-        #: Whether the limit stopped the search, its after-context being complete.
-        self.limited = False
         #: Lines of after-context that the last hit still asks for.
         self.remaining = 0
-        self._engine = engine
+        #: Whether the limit stopped the search, its after-context being complete.
+        self.limited = False
+        #: How far the search got before the limit stopped it; the buffer's size when nothing did. (ripgrep
+        #: gives up to a buffer more in an inverted search, which has then looked for the next match.)
+        self.stopped_at = len(data)
+        self._program = program
+        self._request = program.request
         self._data = data
-        self._before = before
-        self._after = after
-        self._limit = limit
         self._number = 1
         self._counted = 0
 
-    def plain(self, hits: Iterator[Hit]) -> None:
+    def plain(self, hits: Hits) -> None:
         """Collect ``hits``, one line each, without context: the hot path."""
         data = self._data
         lines = self.lines
-        limit = self._limit
+        limit = self._request.max_count
         number, counted, matches = 1, 0, 0
-        for start, end, spans in hits:
+        for start, end, spans in hits.source:
             number += count_newlines(data, counted, start)
             counted = start
             matches += len(spans)
@@ -57,30 +89,38 @@ class Collector:
         self.matches = matches
         self.visited = lines[-1].offset + len(lines[-1].text) if lines else 0
 
-    def with_context(self, hits: Iterator[Hit], invert: bool) -> None:
+    def with_context(self, hits: Hits) -> None:
         """Collect ``hits`` and their context lines.
 
-        With ``invert`` context lines carry the spans of their matches. Hits that are blocks of lines (those
-        of ``Blocks``) keep their own limit.
+        In an inverted search context lines carry the spans of their matches.
         """
-        limit = None if isinstance(hits, Blocks) else self._limit
-        for taken, (start, end, spans) in enumerate(hits, 1):
-            self._context_after(start, invert)
-            self._context_before(start, invert)
+        blocks = hits.blocks  # keeps the limit by itself
+        size = len(self._data)
+        limit = None if blocks else self._request.max_count
+        for taken, (start, end, spans) in enumerate(hits.source, 1):
+            self._context_after(start)
+            self._context_before(start)
             self._hit(start, end, spans)
-            self.remaining = self._after
+            self.remaining = self._request.after
             if taken == limit:
                 self.stopped_at = end
-                self._after_limit(hits, invert)
+                self._after_limit(hits.source)
                 return
-        if isinstance(hits, Blocks) and hits.exceeded:
-            self._after_limit(self._single_lines(invert), invert)
-        self._context_after(len(self._data), invert)
+        if blocks and blocks.exceeded and not blocks.at_end:
+            self._after_limit(self._single_lines())
+        self._context_after(size)
+        if blocks and blocks.at_end:
+            self._context_before(size)
 
-    def _after_limit(self, hits: Iterator[Hit], invert: bool) -> None:
+    def _after_limit(self, hits: Iterator[Hit]) -> None:
         """The after-context of the last hit allowed, in which further hits count but earn no context."""
+        data = self._data
+        if self._program.exact is not None:
+            # Where it goes line by line, ripgrep takes no line for a match any more once the limit is
+            # reached.
+            hits = iter(())
         upcoming = next(hits, None) if self.remaining else None
-        for start, end in all_lines(self._data, self.visited, len(self._data)):
+        for start, end in all_lines(data, self.visited, len(data)):
             if not self.remaining:
                 break
             self.remaining -= 1
@@ -90,49 +130,56 @@ class Collector:
                 self._hit(start, end, upcoming[2])
                 self.stopped_at = end
             else:
-                self._context(start, end, invert)
+                self._context(start, end)
         self.limited = not self.remaining
-        if not self.limited:
-            self.stopped_at = len(self._data)
+        if self._program.exact is not None:
+            self.stopped_at = self.visited
+        elif not self.limited and not self._program.blocks:
+            self.stopped_at = len(data)
 
-    def _single_lines(self, invert: bool) -> Iterator[Hit]:
+    def _single_lines(self) -> Iterator[Hit]:
         """The lines after the last one reported that match (or do not) each by itself."""
+        engine = self._program.engine
+        terminator = b"\r\n" if self._request.crlf else b"\n"
         for start, end in all_lines(self._data, self.visited, len(self._data)):
-            if self._engine.is_match(self._data[start:end].rstrip(b"\n")) != invert:
-                yield start, end, spans_in(self._engine, self._data, start, end)
+            if engine.is_match(self._data[start:end].removesuffix(terminator)) != self._request.invert:
+                yield start, end, spans_in(engine, self._data, start, end)
 
     def _hit(self, start: int, end: int, spans: list[Span]) -> None:
         text = self._data[start:end]
         self.lines.append(Line(self._number_at(start), start, text, spans))
-        self.count += max(text.count(b"\n") + (text[-1:] != b"\n"), 1)
+        self.count += text.count(b"\n") + (text[-1:] != b"\n")
         self.matches += len(spans)
         self.visited = end
 
-    def _context(self, start: int, end: int, invert: bool) -> None:
+    def _context(self, start: int, end: int) -> None:
         text = self._data[start:end]
-        spans = self._spans_in(text) if invert else []
+        spans: list[Span] = []
+        if self._request.invert:
+            program = self._program
+            if program.blocks:
+                spans = spans_in(program.engine, text, 0, len(text))
+            else:
+                spans = line_spans(program.exact or program.engine, text, self._request.crlf)
         self.lines.append(Line(self._number_at(start), start, text, spans, False))
         self.visited = end
 
-    def _spans_in(self, text: bytes) -> list[Span]:
-        return [span for hit in matching_lines(self._engine, text) for span in hit[2]]
-
-    def _context_after(self, upto: int, invert: bool) -> None:
+    def _context_after(self, upto: int) -> None:
         if self.remaining:
             for start, end in all_lines(self._data, self.visited, upto):
-                self._context(start, end, invert)
+                self._context(start, end)
                 self.remaining -= 1
                 if not self.remaining:
                     break
 
-    def _context_before(self, upto: int, invert: bool) -> None:
-        wanted = self._before
+    def _context_before(self, upto: int) -> None:
+        wanted = self._request.before
         start = upto
         while wanted and start > self.visited:
             start = max(self._data.rfind(b"\n", self.visited, start - 1) + 1, self.visited)
             wanted -= 1
         for first, last in all_lines(self._data, start, upto):
-            self._context(first, last, invert)
+            self._context(first, last)
 
     def _number_at(self, offset: int) -> int:
         self._number += count_newlines(self._data, self._counted, offset)

@@ -31,12 +31,18 @@ def count_newlines(data: bytes, start: int, end: int) -> int:
     return int(numpy.count_nonzero(view == 10))
 
 
-def matching_lines(engine: Engine, data: bytes) -> Iterator[Hit]:
+def matching_lines(engine: Engine, data: bytes, crlf: bool = False) -> Iterator[Hit]:
     """The lines of ``data`` that match, with all matches in each; matches must not cross line feeds.
 
-    An empty match behind the last line's terminator is no line, and one at the end of a last line without
-    terminator marks the line but is no span: both as ripgrep does.
+    With ``crlf`` no span lies between the two characters of a terminator. An empty match behind the last
+    line's terminator is no line, and one at the end of a last line without terminator marks the line but is
+    no span: both as ripgrep does.
     """
+    if crlf:
+        for start, end, found in matching_lines(engine, data):
+            stop = end - start - (2 if data[end - 2 : end] == b"\r\n" else 0)
+            yield start, end, [span for span in found if span[0] <= stop]
+        return
     size = len(data)
     base = 0
     while base < size:
@@ -76,7 +82,40 @@ def matching_lines(engine: Engine, data: bytes) -> Iterator[Hit]:
         base += length
 
 
-def all_lines(data: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
+def anchored_lines(engine: Engine, exact: Engine, data: bytes, crlf: bool) -> Iterator[Hit]:
+    r"""The lines that match a pattern with ``\A`` or ``\z``, which ripgrep tries on each line by itself.
+
+    ``engine`` runs the pattern with those read as the line's start and end, ``exact`` as they are written.
+    Two oddities of ripgrep's are kept. With ``crlf``, a line that ends in a bare line feed is tried with
+    it, so that ``\z`` does not match before it. And the spans are looked for in the text up to the line's
+    end, so that no match at ``\A`` has one, but on the first line.
+    """
+    terminator = b"\r\n" if crlf else b"\n"
+    for start, end, _ in matching_lines(engine, data):
+        line = data[start:end]
+        if not exact.is_match(line.removesuffix(terminator)):
+            continue
+        yield start, end, anchored_spans(exact, data, start, end, crlf)
+
+
+def anchored_spans(exact: Engine, data: bytes, start: int, end: int, crlf: bool) -> list[Span]:
+    """The spans of ``anchored_lines`` in the line ``data[start:end]``."""
+    if not start:
+        return line_spans(exact, data[:end], crlf)
+    # The line feed before the line keeps \A from matching.
+    spans = line_spans(exact, data[start - 1 : end], crlf)
+    return [(first - 1, last - 1) for first, last in spans if first]
+
+
+def line_spans(engine: Engine, text: bytes, crlf: bool) -> list[Span]:
+    """The matches in a line, as ripgrep marks them: in the text without its terminator."""
+    size = len(text)
+    if text[-1:] == b"\n":
+        text = text[: -2 if crlf and text[-2:-1] == b"\r" else -1]
+    return [span for span in engine.spans(text) if span[0] < size]
+
+
+def all_lines(data: bytes, start: int, end: int) -> Iterator[Span]:
     """The lines of ``data[start:end]``, which starts and ends at line ends, as half-open ranges."""
     while start < end:
         stop = data.find(b"\n", start, end) + 1 or end
@@ -94,17 +133,10 @@ def preceding(data: bytes, start: int, end: int, count: int) -> int:
     return position
 
 
-def inverted_lines(engine: Engine, data: bytes) -> Iterator[Hit]:
-    """The lines of ``data`` that do not match."""
-    return complement(data, ((start, end) for start, end, _ in matching_lines(engine, data)))
-
-
-def complement(data: bytes, taken: Iterator[tuple[int, int]]) -> Iterator[Hit]:
-    """The lines of ``data`` between the ordered ranges ``taken``, as hits without spans."""
+def complement(data: bytes, taken: Iterator[Span]) -> Iterator[Span]:
+    """The lines of ``data`` between the ordered ranges ``taken``."""
     position = 0
     for start, end in taken:
-        for first, last in all_lines(data, position, start):
-            yield first, last, []
+        yield from all_lines(data, position, start)
         position = end
-    for first, last in all_lines(data, position, len(data)):
-        yield first, last, []
+    yield from all_lines(data, position, len(data))

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
 import os
-from collections.abc import Iterator
 from dataclasses import replace
 
-from ..pattern import CompiledPattern
+from ..pattern import CompiledPattern, compile_patterns
+from ..pattern.printer import Lines, print_rust
 from ..request import FileResult, SearchRequest
 from .binary import Mode, Rolling, binary_mode, found_at_once
-from .collector import Collector
+from .collector import Collector, Hits, Program
 from .encoding import decode
-from .engine import Engine, Timeout, compile_engine
-from .lines import Hit, all_lines, inverted_lines, matching_lines
+from .engine import Timeout, compile_engine
+from .lines import all_lines, anchored_lines, anchored_spans, complement, matching_lines
 from .multiline import Blocks, crosses_lines, needs_restart
 from .reading import ReadFailure, describe, read_file
 
@@ -27,12 +26,8 @@ class Matcher:
     def __init__(self, pattern: CompiledPattern, request: SearchRequest) -> None:
         """Raises ``PatternError`` when no engine can run the pattern."""
         self.request = request
-        self.engine: Engine = compile_engine(pattern.rust, lambda: pattern.python)
-        #: Whether matches may span lines, so that blocks of lines are reported.
-        self.blocks = request.multiline and crosses_lines(pattern)
-        self._restart = self.blocks and needs_restart(pattern, self.engine)
-        self._context = bool(request.before or request.after)
-        self._plain = not (self._context or self.blocks or request.invert)
+        self.program = compile_program(pattern, request)
+        self._plain = not (request.before or request.after or self.program.blocks)
 
     def search_file(
         self,
@@ -77,53 +72,60 @@ class Matcher:
         text = decode(raw)
         request = self.request
         mode = binary_mode(text=request.text, binary=request.binary, explicit=explicit)
-        if mode is not Mode.CONVERT:
-            hits = self._hits(text)
-            first = next(hits, None)
-            if first is None and request.output != "files_without_match":
-                return None
-            nul = -1 if mode is Mode.TEXT else text.find(b"\0")
-            if nul < 0:
-                return self._answer(
-                    text, relative, hits if first is None else itertools.chain((first,), hits)
-                )
-        else:
+        if mode is Mode.CONVERT:
             nul = text.find(b"\0")
             if nul < 0:
                 return self._answer(text, relative, self._hits(text))
-        if self.blocks or (mapped and text is raw):
+        else:
+            hits = self._hits(text)
+            if not hits.any() and request.output != "files_without_match":
+                return None
+            nul = -1 if mode is Mode.TEXT else text.find(b"\0")
+            if nul < 0:
+                return self._answer(text, relative, hits)
+        if self.program.blocks or (mapped and text is raw):
             return self._whole_file(text, relative, nul, mode)
         return self._rolling(raw, text, relative, nul, mode)
 
     # Without binary data
 
-    def _hits(self, text: bytes, limit: int | None = None) -> Iterator[Hit]:
-        request = self.request
-        if self.blocks:
+    def _hits(self, text: bytes, limit: int | None = None) -> Hits:
+        request, program = self.request, self.program
+        engine = program.engine
+        if program.blocks:
             limit = request.max_count if limit is None else limit
-            return Blocks(self.engine, text, invert=request.invert, restart=self._restart, limit=limit)
-        if request.invert:
-            return inverted_lines(self.engine, text)
-        return matching_lines(self.engine, text)
+            return Hits(Blocks(engine, text, invert=request.invert, restart=program.restart, limit=limit))
+        exact = program.exact
+        if exact is None:
+            lines = matching_lines(engine, text, request.crlf)
+        else:
+            lines = anchored_lines(engine, exact, text, request.crlf)
+        if not request.invert:
+            return Hits(lines)
+        rest = complement(text, ((start, end) for start, end, _ in lines))
+        if exact is None:
+            return Hits((start, end, []) for start, end in rest)
+        return Hits(
+            (start, end, anchored_spans(exact, text, start, end, request.crlf)) for start, end in rest
+        )
 
-    def _collect(self, text: bytes, hits: Iterator[Hit]) -> Collector:
-        request = self.request
-        collector = Collector(self.engine, text, request.before, request.after, request.max_count)
+    def _collect(self, text: bytes, hits: Hits) -> Collector:
+        collector = Collector(self.program, text)
         if self._plain:
             collector.plain(hits)
         else:
-            collector.with_context(hits, invert=request.invert)
+            collector.with_context(hits)
         return collector
 
-    def _answer(self, text: bytes, relative: str, hits: Iterator[Hit]) -> FileResult | None:
+    def _answer(self, text: bytes, relative: str, hits: Hits) -> FileResult | None:
         """The answer of a text in which nothing binary is met."""
         request = self.request
         if request.output == "files":
-            if next(hits, None) is None:
+            if not hits.any():
                 return None
             return FileResult(relative, count=1, matches=1, bytes_searched=len(text))
         if request.output == "files_without_match":
-            if next(hits, None) is not None:
+            if hits.any():
                 return None
             return FileResult(relative, bytes_searched=len(text))
         return self._result(relative, self._collect(text, hits))
@@ -139,7 +141,7 @@ class Matcher:
             result.lines = []
             # Where blocks are reported, ripgrep counts matches for lines. It finds at least one in each.
             matches = sum(max(len(line.spans), 1) for line in lines)
-            if output == "count_matches" or self.blocks:
+            if output == "count_matches" or self.program.blocks:
                 result.count = matches
             result.matches = matches
         return result
@@ -157,16 +159,15 @@ class Matcher:
             return (
                 result
                 if result is None
-                else _cut(result, self.blocks, mode, nul if found_at_once(text) else None)
+                else _cut(result, self.program.blocks, mode, nul if found_at_once(text) else None)
             )
         if mode is Mode.CONVERT:
             return self._answer(text, relative, self._hits(text))
         # Mode.QUIT over blocks: a NUL byte that is met hides the file, unless the search ends before it.
         if found_at_once(text) or output == "files_without_match":
             return None
-        limit = 1 if output == "files" else self.request.max_count
-        collector = Collector(self.engine, text, self.request.before, self.request.after, limit)
-        collector.with_context(self._hits(text, limit), invert=self.request.invert)
+        collector = Collector(self.program, text)
+        collector.with_context(self._hits(text, 1 if output == "files" else None))
         if any(b"\0" in line.text for line in collector.lines):
             return None
         return self._result(relative, collector)
@@ -180,9 +181,9 @@ class Matcher:
                 return self._answer(text, relative, self._hits(text))
         elif request.output == "files_without_match":
             return None
-        ends = (
-            [end for _, end, _ in self._hits(text[: text.rfind(b"\n", 0, nul) + 1])] if self._context else []
-        )
+        ends: list[int] = []
+        if request.before or request.after:
+            ends = [end for _, end, _ in self._hits(text[: text.rfind(b"\n", 0, nul) + 1]).source]
         rolling = Rolling(raw, text, nul, request.before, request.after, ends)
         done = text[: rolling.searched]
         if request.output == "files":
@@ -207,8 +208,8 @@ class Matcher:
         if searched < len(text) and collector.remaining:
             # The next line would be printed as context, unless it is a hit itself.
             end = text.find(b"\n", searched) + 1 or len(text)
-            return int(next(self._hits(text[searched:end]), None) is not None)
-        hit = next(self._hits(text[searched:]), None)
+            return int(self._hits(text[searched:end]).any())
+        hit = next(self._hits(text[searched:]).source, None)
         if hit is None:
             return 0
         return int(not (self.request.before and collector.visited < searched + hit[0]))
@@ -241,3 +242,16 @@ def _cut(result: FileResult, blocks: bool, mode: Mode, found: int | None) -> Fil
             binary_offset=line.offset + nul if found is None else found,
         )
     return result
+
+
+def compile_program(pattern: CompiledPattern, request: SearchRequest) -> Program:
+    """``pattern`` made ready for the engines. Raises ``PatternError`` when no engine can run it."""
+    engine = compile_engine(pattern.rust, lambda: pattern.python)
+    blocks = request.multiline and crosses_lines(pattern)
+    exact = None
+    if pattern.text_anchors and not blocks:
+        # Compiled for many lines, the tree keeps the anchors of the text; printed for one line, it still
+        # does.
+        written = compile_patterns(pattern.patterns, replace(pattern.options, multiline=True))
+        exact = compile_engine(print_rust(written.ast, Lines(False, request.crlf)), lambda: written.python)
+    return Program(request, engine, blocks, blocks and needs_restart(pattern, engine), exact)

@@ -64,11 +64,16 @@ class Blocks(Iterator[Hit]):
         self, engine: Engine, data: bytes, *, invert: bool, restart: bool, limit: int | None
     ) -> None:
         self.exceeded = False
+        #: Whether an empty match at the very end, behind the last line, was met. It is no hit, but the lines
+        #: before it are given as its context, as ripgrep does.
+        self.at_end = False
         self._engine = engine
         self._data = data
         self._limit = limit
-        matches = self._limited(_matches(engine, data, restart))
-        self._hits = self._between(matches) if invert else self._touched(matches)
+        if invert:
+            self._hits = self._between()
+        else:
+            self._hits = self._touched(self._limited(_matches(engine, data, restart)))
 
     def __next__(self) -> Hit:
         return next(self._hits)
@@ -93,11 +98,15 @@ class Blocks(Iterator[Hit]):
             if end > start:
                 yield start, end, spans_in(self._engine, data, start, end)
             start, end = line_start, line_end
+        self.at_end = 0 <= start == end
         if end > start:
             yield start, end, spans_in(self._engine, data, start, end)
 
-    def _between(self, matches: Iterator[Span]) -> Iterator[Hit]:
-        return complement(self._data, (_line_range(self._data, first, last) for first, last in matches))
+    def _between(self) -> Iterator[Hit]:
+        """The lines no match touches. ripgrep goes on behind the lines of a match, not behind the match."""
+        engine, data = self._engine, self._data
+        for first, last in complement(data, self._limited(_touched_lines(engine, data))):
+            yield first, last, spans_in(engine, data, first, last)
 
 
 def _matches(engine: Engine, data: bytes, restart: bool) -> Iterator[Span]:
@@ -122,6 +131,19 @@ def _matches(engine: Engine, data: bytes, restart: bool) -> Iterator[Span]:
     if position < size:
         for first, last in engine.spans(data[position:] if position else data):
             yield first + position, last + position
+
+
+def _touched_lines(engine: Engine, data: bytes) -> Iterator[Span]:
+    """The lines of each match, when every search starts behind the lines of the match before."""
+    size = len(data)
+    position = 0
+    while position < size:
+        found = engine.find(data[position:] if position else data)
+        if found is None:
+            return
+        start, end = _line_range(data, found[0] + position, found[1] + position)
+        yield start, end
+        position = max(end, position + 1)
 
 
 def _line_range(data: bytes, first: int, last: int) -> Span:
