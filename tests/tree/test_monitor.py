@@ -18,8 +18,7 @@ from indexgrep.errors import RootError
 from indexgrep.tree import monitor as monitor_module
 from indexgrep.tree.monitor import Monitor, Refresh
 from indexgrep.tree.root import Root
-from indexgrep.tree.signature import Signature, signature_of
-from indexgrep.tree.snapshot import is_racy
+from indexgrep.tree.signature import Signature, is_racy, signature_of
 from indexgrep.tree.walk import WalkOptions, walk
 from support.hostile import build_hostile
 

@@ -50,7 +50,8 @@ class TextBuffer:
 
         The file is looked at before and after reading through the same descriptor: one that changed
         meanwhile is not indexed, and has no signature. One that was changed so shortly before that another
-        change might not show is indexed, but has no signature either. Never blocks on a FIFO and follows no symbolic link.
+        change might not show is indexed, but has no signature either. Never blocks on a FIFO and follows no
+        symbolic link.
         """
         observed = time.time_ns()
         try:

@@ -40,8 +40,7 @@ class Blobs:
             blob = self._repository[self._commit.files[path]]
         except (KeyError, ValueError, pygit2.GitError):
             return None
-        data: bytes = blob.data
-        return data
+        return blob.data if isinstance(blob, pygit2.Blob) else None
 
 
 def head_commit(root: Root) -> Commit | None:

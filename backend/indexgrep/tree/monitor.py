@@ -40,11 +40,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from ..errors import RootError
+from .filter import Filter
 from .ignore import MARKER_NAMES, IgnoreContext, IgnoreOptions, IgnoreReader, source_state
 from .mounts import Mounts
 from .root import Root
-from .signature import Signature, signature_of
-from .snapshot import Snapshot, SnapshotBuilder, is_racy
+from .signature import Signature, is_racy, signature_of
+from .snapshot import Snapshot, SnapshotBuilder
 from .traverse import Selection, Traversal, WalkError
 
 if TYPE_CHECKING:
@@ -92,13 +93,16 @@ class Refresh:
 class _Node:
     """A directory of the universe: its rules, its wanted files and directories, its watch."""
 
-    __slots__ = ("children", "context", "directory", "names", "watch")
+    __slots__ = ("children", "context", "directory", "names", "other", "shut", "watch")
 
     def __init__(self, directory: bytes, context: IgnoreContext, watch: int) -> None:
         self.directory = directory
         self.context = context
         self.names: set[bytes] = set()
         self.children: set[bytes] = set()
+        #: Files and directories in it that are hidden or ignored.
+        self.other: set[bytes] = set()
+        self.shut: set[bytes] = set()
         self.watch = watch
 
 
@@ -143,6 +147,33 @@ class Monitor:
     def version(self) -> int:
         """The version of the last refresh."""
         return self._version
+
+    def beyond(self, wanted: Filter) -> list[bytes]:
+        """The files outside the standard universe that a filter wants, sorted, as of the last refresh.
+
+        Hidden or ignored files in directories of the universe are known; a hidden or ignored directory that a
+        glob includes is walked now. Some milliseconds on 5,000 directories.
+        """
+        if not wanted.reaches_beyond:
+            return []
+        found: list[bytes] = []
+        reader = IgnoreReader(IgnoreOptions(), self._path)
+        selection = wanted.selection
+        with self._lock:
+            nodes = [node for node in self._nodes.values() if node.other or node.shut]
+            for node in nodes:
+                directory = node.directory
+                if not directory.startswith(wanted.prefix) or wanted.shuts(directory):
+                    continue
+                names = selection.keep(node.context, directory, list(node.other), directories=False)
+                found += [directory + name for name in names]
+                for name in selection.keep(node.context, directory, list(node.shut), directories=True):
+                    path = os.path.join(self._path, directory, name)
+                    traversal = Traversal(reader, selection)
+                    for run in traversal.run(path, node.context, directory + name + b"/"):
+                        found += [run.directory + name for name in run.names]
+        found.sort()
+        return found
 
     def covers(self, directory: bytes) -> bool:
         """Whether a directory is known to belong to the universe, as of the last refresh.
@@ -339,7 +370,10 @@ class Monitor:
                 node.names.discard(name)
                 self._linked.pop(file, None)
                 changed[file] = None
-        for name in self._selection.keep(node.context, node.directory, directories, directories=True):
+        entered = self._selection.keep(node.context, node.directory, directories, directories=True)
+        node.other = (node.other - names) | (files.keys() - wanted)
+        node.shut = (node.shut - names) | (set(directories) - set(entered))
+        for name in entered:
             directory = node.directory + name + b"/"
             for run in traversal.run(path + name, node.context, directory):
                 self._nodes[run.directory].names.update(run.names)
@@ -408,10 +442,9 @@ class Monitor:
         )
 
     def _traversal(self) -> Traversal:
-        if self._notify is None:
-            return Traversal(self._reader, self._selection, want_status=True)
+        on_enter = self._enter if self._notify is not None else None
         return Traversal(
-            self._reader, self._selection, want_status=True, on_enter=self._enter, on_listed=self._listed
+            self._reader, self._selection, want_status=True, on_enter=on_enter, on_listed=self._listed
         )
 
     # Watching
@@ -445,13 +478,16 @@ class Monitor:
         self._watched.setdefault(watch, []).append(directory)
         self._nodes[directory] = _Node(directory, IgnoreContext(), watch)
 
-    def _listed(self, directory: bytes, context: IgnoreContext) -> None:
+    def _listed(self, directory: bytes, context: IgnoreContext, other: set[bytes], shut: set[bytes]) -> None:
         """A directory is listed: it belongs to the universe."""
         node = self._nodes.get(directory)
-        if node is None:  # it could not be watched a moment ago, but now be listed
-            self._stale = "a directory changed while it was looked at"
+        if node is None:
+            if self._notify is not None:  # it could not be watched a moment ago, but now be listed
+                self._stale = "a directory changed while it was looked at"
             self._nodes[directory] = node = _Node(directory, context, -1)
         node.context = context
+        node.other = other
+        node.shut = shut
         if directory:
             parent, _, name = directory[:-1].rpartition(b"/")
             self._nodes[parent + b"/" if parent else b""].children.add(name)

@@ -19,6 +19,12 @@ SIGNATURE = np.dtype(
 #: A signature as plain values, in the order of ``SIGNATURE``'s fields; assignable to an array's element.
 Signature = tuple[int, int, int, int, int]
 
+#: File systems stamp files with the time of the kernel's last tick, at most 10 ms ago; twice that for safety.
+GRAIN_NS = 20_000_000
+#: Time stamps of whole seconds come from file systems that store no fraction (FAT: every second one).
+COARSE_GRAIN_NS = 2_000_000_000
+SECOND_NS = 1_000_000_000
+
 #: The signature of no file: ``st_mode`` is never 0, so it equals no real one.
 NO_SIGNATURE: Signature = (0, 0, 0, 0, 0)
 
@@ -31,3 +37,17 @@ def signature_of(status: os.stat_result) -> Signature:
 def signatures(count: int) -> npt.NDArray[np.void]:
     """An array of ``count`` signatures, all ``NO_SIGNATURE``."""
     return np.zeros(count, SIGNATURE)
+
+
+def is_racy(signature: Signature, observed_ns: int) -> bool:
+    """Whether a later change could leave a file's signature the same.
+
+    ``observed_ns`` is ``time.time_ns()`` from just before the signature was taken. A file whose time
+    stamps are older than that by more than their grain gets another ctime with any later change. One that
+    was changed just before may be changed again within the same tick, with equal time stamps: what was
+    read of it then must not be relied on (git calls this racy). A time stamp in the future (the clock was
+    set back) is racy too.
+    """
+    stamp = max(signature[1], signature[2])
+    grain = COARSE_GRAIN_NS if signature[2] % SECOND_NS == 0 else GRAIN_NS
+    return stamp >= observed_ns - grain

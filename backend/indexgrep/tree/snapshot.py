@@ -8,33 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .signature import SIGNATURE, Signature
-
-#: File systems stamp files with the time of the kernel's last tick, at most 10 ms ago; twice that for safety.
-_GRAIN_NS = 20_000_000
-#: Time stamps of whole seconds come from file systems that store no fraction (FAT: every second one).
-_COARSE_GRAIN_NS = 2_000_000_000
-_SECOND_NS = 1_000_000_000
-
-
-def is_racy(signature: Signature, observed_ns: int) -> bool:
-    """Whether a later change could leave a file's signature the same.
-
-    ``observed_ns`` is ``time.time_ns()`` from just before the signature was taken. A file whose time
-    stamps are older than that by more than their grain gets another ctime with any later change. One that
-    was changed just before may be changed again within the same tick, with equal time stamps: what was
-    read of it then must not be relied on (git calls this racy). A time stamp in the future (the clock was
-    set back) is racy too.
-    """
-    stamp = max(signature[1], signature[2])
-    grain = _COARSE_GRAIN_NS if signature[2] % _SECOND_NS == 0 else _GRAIN_NS
-    return stamp >= observed_ns - grain
+from .signature import COARSE_GRAIN_NS, GRAIN_NS, SECOND_NS, SIGNATURE
 
 
 def racy(signatures: npt.NDArray[np.void], observed_ns: int | npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     """``is_racy`` for an array of ``SIGNATURE``; ``observed_ns`` is one time or one for each."""
     stamp = np.maximum(signatures["mtime_ns"], signatures["ctime_ns"])
-    grain = np.where(signatures["ctime_ns"] % _SECOND_NS == 0, _COARSE_GRAIN_NS, _GRAIN_NS)
+    grain = np.where(signatures["ctime_ns"] % SECOND_NS == 0, COARSE_GRAIN_NS, GRAIN_NS)
     result: npt.NDArray[np.bool_] = stamp >= observed_ns - grain
     return result
 
