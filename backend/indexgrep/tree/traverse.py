@@ -32,9 +32,10 @@ class Selection:
 
     #: Hidden entries too.
     hidden: bool = False
-    #: ``-g`` rules with what their globs see before a directory's name below the start.
+    #: ``-g`` rules; their globs see a directory as ``overrides_lead + directory[overrides_skip:]``.
     overrides: RuleSet | None = None
     overrides_lead: bytes = b""
+    overrides_skip: int = 0
     #: ``-t`` and ``-T`` rules.
     types: RuleSet | None = None
     #: Follow symbolic links.
@@ -55,7 +56,7 @@ class Selection:
         excluded: set[bytes] = set()
         settled: dict[bytes, bool] = {}
         if self.overrides is not None:
-            prefix = self.overrides_lead + directory
+            prefix = self.overrides_lead + directory[self.overrides_skip :]
             settled = self.overrides.decide(prefix, names, joined, directories=directories)
             if self.overrides.has_include and not directories:
                 return [name for name in names if settled.get(name, False)]
@@ -99,10 +100,11 @@ class _Directory(NamedTuple):
     above: tuple[tuple[int, int], ...]
 
 
-#: Called with a directory's name, path and the ignore context above it, before it is listed.
+#: Called with a directory's name and path before it is listed.
 EnterHook = Callable[[bytes, bytes], None]
-#: Called with a directory's name and its own ignore context, once it is listed.
-ListedHook = Callable[[bytes, IgnoreContext], None]
+#: Called with a directory's name and its own ignore context once it is listed, then with the files and the
+#: directories in it that are not wanted.
+ListedHook = Callable[[bytes, IgnoreContext, set[bytes], set[bytes]], None]
 
 
 class Traversal:
@@ -177,17 +179,19 @@ class Traversal:
             context = item.context
             if markers:
                 context = self.reader.enter(context, item.path, item.directory, markers)
-            if self.on_listed is not None:
-                self.on_listed(item.directory, context)
             names = selection.keep(context, item.directory, list(files), directories=False)
-            directories = selection.keep(context, item.directory, directories, directories=True)
+            entered = selection.keep(context, item.directory, directories, directories=True)
+            if self.on_listed is not None:
+                other = files.keys() - set(names) if len(names) < len(files) else set()
+                shut = set(directories) - set(entered) if len(entered) < len(directories) else set()
+                self.on_listed(item.directory, context, other, shut)
             statuses: dict[bytes, os.stat_result] = {}
             if self.want_status:
                 names = self._stat(names, files, statuses)
         finally:
             os.close(descriptor)
         path = item.path if item.path.endswith(b"/") else item.path + b"/"
-        order = sorted(names + [name + b"/" for name in directories], reverse=True)
+        order = sorted(names + [name + b"/" for name in entered], reverse=True)
         items: list[_Directory | Run] = []
         for is_directory, group in groupby(order, lambda name: name[-1] == _SLASH):
             if is_directory:

@@ -25,7 +25,7 @@ def type_rules(types: Sequence[str], types_not: Sequence[str]) -> RuleSet | None
     rules: list[Rule] = []
     for include, names in ((True, types), (False, types_not)):
         for name in names:
-            rules += [Rule(parse_glob(glob), include) for glob in _globs(name)]
+            rules += [Rule(parse_glob(f"**/{glob}"), include) for glob in _globs(name)]
     return RuleSet(rules)
 
 

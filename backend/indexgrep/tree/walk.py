@@ -98,7 +98,7 @@ def walk(root: Root, options: WalkOptions) -> Walk:
             max_filesize=options.max_filesize,
         )
 
-        def listed(directory: bytes, _context: object, lead: bytes = lead) -> None:
+        def listed(directory: bytes, *_: object, lead: bytes = lead) -> None:
             found.directories.append((lead + directory).removesuffix(b"/"))
 
         traversal = Traversal(reader, selection, on_listed=listed)
@@ -134,20 +134,6 @@ def override_rules(globs: Sequence[str], iglobs: Sequence[str]) -> RuleSet | Non
         return RuleSet(rules)
     except ValueError as error:
         raise UsageError(f"a glob is too large to compile: {error}") from None
-
-
-def needs_walk(options: WalkOptions) -> bool:
-    """Whether these options need a walk: ``Filter`` cannot tell their files from the universe."""
-    return (
-        bool(options.types)
-        or options.hidden
-        or options.no_ignore
-        or options.no_ignore_vcs
-        or options.follow
-        or options.max_filesize is not None
-        or bool(options.paths)
-        or any(not glob.startswith("!") for glob in options.globs + options.iglobs)
-    )
 
 
 def absolute(cwd: bytes, argument: bytes) -> bytes:
