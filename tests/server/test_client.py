@@ -95,7 +95,7 @@ def test_a_refused_root(root: Path) -> None:
 
 
 def test_a_missing_root(root: Path) -> None:
-    with pytest.raises(RootError, match="no directory"):
+    with pytest.raises(RootError, match="No such file"):
         Client(root / "nowhere")
 
 

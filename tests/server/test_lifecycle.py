@@ -85,6 +85,8 @@ def test_a_directory_below_a_worktree_has_the_worktrees_server(root: Path) -> No
     status = lifecycle.server_status(root / "a")
     assert status is not None
     assert status["root"] == str(root)
+    (root / "a" / "file").touch()
+    assert lifecycle.worktree(root / "a" / "file") == str(root)
     link = root.parent / "link"
     link.symlink_to(root)
     assert lifecycle.ensure_server(link) == path
@@ -110,7 +112,7 @@ def test_the_daemon_has_left_its_starter(root: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("attempt", range(5))
+@pytest.mark.parametrize("attempt", range(3))
 def test_racing_starters_come_to_one_server(root: Path, attempt: int) -> None:
     code = (
         "import sys; from indexgrep.server import lifecycle as l; "
@@ -252,11 +254,11 @@ def test_removing_the_whole_runtime_directory_does_no_lasting_harm(root: Path) -
 
 def test_a_missing_root_is_refused_at_once(root: Path) -> None:
     for function in (lifecycle.ensure_server, lifecycle.stop_server, lifecycle.server_status):
-        with pytest.raises(RootError, match="no directory"):
+        with pytest.raises(RootError, match="No such file"):
             function(root / "nowhere")
-    (root / "file").touch()
-    with pytest.raises(RootError, match="not a directory"):
-        lifecycle.ensure_server(root / "file")
+    os.mkfifo(root / "pipe")
+    with pytest.raises(RootError, match="neither a file nor a directory"):
+        lifecycle.ensure_server(root / "pipe")
 
 
 def test_a_root_that_the_engine_refuses(root: Path) -> None:

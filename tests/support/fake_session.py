@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -68,13 +69,16 @@ class FakeSession:
         self.build_s = build_s
         self.builds = 0
         self.closed = False
+        self.root = types.SimpleNamespace(path="")
 
     @classmethod
     def open(cls, path: str, *, force_root: bool = False) -> FakeSession:
         if os.path.exists(os.path.join(path, "refuse")) and not force_root:
             raise RootError(f"{path} is refused", "Give --force-root.")
         time.sleep(float(os.environ.get("FAKE_OPEN_S", "0")))
-        return cls(state=os.environ.get("FAKE_STATE", "ready"))
+        session = cls(state=os.environ.get("FAKE_STATE", "ready"))
+        session.root.path = path
+        return session
 
     def search(self, request: SearchRequest, cancel: threading.Event | None = None) -> FakeSearch:
         search = FakeSearch(request, cancel)

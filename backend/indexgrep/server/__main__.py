@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from .. import runtime
-from ..errors import IndexGrepError, ServerError, UsageError
+from ..errors import IndexGrepError, RootError, ServerError, UsageError
 from . import lifecycle
 
 if TYPE_CHECKING:
@@ -135,8 +135,15 @@ def _serve(root: str, idle_s: float, force_root: bool, auto_build: bool, reports
     def open_session() -> Session:
         from ..search import Session as Engine
 
-        session: Session = Engine.open(root, force_root=force_root)
-        return session
+        engine = Engine.open(root, force_root=force_root)
+        if engine.root.path != root:
+            # Its paths would be relative to another directory than the client takes them to be.
+            engine.close()
+            raise RootError(
+                f"{root} has a .git that is not a repository's; it belongs to {engine.root.path}",
+                "Remove that .git, or make it a repository.",
+            )
+        return engine
 
     async def run() -> None:
         server = Server(

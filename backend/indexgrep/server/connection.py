@@ -262,10 +262,14 @@ class Connection(asyncio.Protocol):
             if error is not None:
                 log.info("a notification that could not be served: %s", error.code)
             return
+        fault: Any = None if error is None else error.to_wire()
+        if error is not None and self.push_kind == "nvim":
+            fault = [0, str(error)]  # the only form that Neovim's rpcrequest() shows the text of
         try:
-            data = protocol.response(identifier, None if error is None else error.to_wire(), result)
-        except Exception as fault:
-            data = protocol.response(identifier, internal_error(fault, "encoding an answer").to_wire(), None)
+            data = protocol.response(identifier, fault, result)
+        except Exception as unpackable:
+            fault = internal_error(unpackable, "encoding an answer").to_wire()
+            data = protocol.response(identifier, fault, None)
         self.send(data)
 
     # Methods --------------------------------------------------------------------------------------------

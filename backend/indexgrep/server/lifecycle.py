@@ -37,15 +37,25 @@ _POLL_S = 0.01
 
 
 def worktree(path: str | os.PathLike[str]) -> str:
-    """The root whose server serves ``path``: the nearest directory upwards with a ``.git``, else its own.
+    """The root whose server serves ``path`` (a directory, or a file in one).
 
-    Absolute and free of symbolic links. Raises ``RootError`` where there is no directory at ``path``.
+    The nearest directory upwards that has a ``.git``, else the directory itself; absolute and free of
+    symbolic links. What ``indexgrep.tree.find_root`` finds, without its imports. Raises ``RootError`` where
+    there is nothing at ``path``.
     """
     real = os.path.realpath(os.fsdecode(path))
+    if os.path.isfile(real):
+        real = os.path.dirname(real)
     if not os.path.isdir(real):
         if os.path.lexists(real):
-            raise RootError(f"{real} is not a directory", "Name a directory to search.")
-        raise RootError(f"there is no directory {real}", "Name a directory to search.")
+            raise RootError(
+                f"cannot search {real}: it is neither a file nor a directory",
+                "Give a directory, or a file in one.",
+            )
+        raise RootError(
+            f"cannot search {real}: No such file or directory",
+            "Check the spelling, or give a path that exists.",
+        )
     directory = real
     while True:
         if os.path.lexists(os.path.join(directory, ".git")):

@@ -89,7 +89,7 @@ def notification(method: str, params: Iterable[Any]) -> bytes:
     return cast(bytes, packer().pack([NOTIFICATION, method, list(params)]))
 
 
-def response(identifier: int, error: dict[str, Any] | None, result: Any) -> bytes:
+def response(identifier: int, error: Any, result: Any) -> bytes:
     """The answer to a request: an error map, or a result."""
     return cast(bytes, packer().pack([RESPONSE, identifier, error, result]))
 
