@@ -233,6 +233,10 @@ def test_push_for_neovim_wraps_every_push(running: RunningServer) -> None:
             assert params[0] == 1
             events.append(event)
         assert events == ["results", "done"]
+        error, _ = peer.call("nonsense")
+        assert error[0] == 0
+        assert error[1].startswith("unknown method 'nonsense'\n")
+    with Peer(running.path) as peer:
         assert peer.call("hello", {"push": "emacs"})[0]["code"] == "usage"
 
 

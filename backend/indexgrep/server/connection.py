@@ -278,6 +278,10 @@ class Connection(asyncio.Protocol):
         options = _only(params, "hello", {})
         if not isinstance(options, dict):
             raise UsageError("hello takes a map")
+        kind = options.get("push", "notify")
+        if kind not in protocol.PUSH_KINDS:
+            raise UsageError(f"unknown push {kind!r}", f"Use one of: {', '.join(protocol.PUSH_KINDS)}.")
+        self.push_kind = kind
         theirs = options.get("protocol", protocol.PROTOCOL_VERSION)
         if theirs != protocol.PROTOCOL_VERSION:
             raise ServerError(
@@ -285,10 +289,6 @@ class Connection(asyncio.Protocol):
                 f"{protocol.PROTOCOL_VERSION}",
                 "Stop it with `indexgrep server stop`; the client then starts its own.",
             )
-        kind = options.get("push", "notify")
-        if kind not in protocol.PUSH_KINDS:
-            raise UsageError(f"unknown push {kind!r}", f"Use one of: {', '.join(protocol.PUSH_KINDS)}.")
-        self.push_kind = kind
         self.wants_progress = True
         self._service.greeted(self)
         return self._service.about()
