@@ -8,7 +8,24 @@ from indexgrep.pattern import ast
 from indexgrep.pattern.classes import rust_class
 from indexgrep.pattern.unicode import case_variants, class_bytes, class_ranges
 
-_WORDS = ("foo", "bar", "Baz", "struct", "int", "ab", "kilo", "mass", "x", "é", "Éa", "ſt", "\u212ag", "中", "ß", "_t")
+_WORDS = (
+    "foo",
+    "bar",
+    "Baz",
+    "struct",
+    "int",
+    "ab",
+    "kilo",
+    "mass",
+    "x",
+    "é",
+    "Éa",
+    "ſt",
+    "\u212ag",
+    "中",
+    "ß",
+    "_t",
+)
 _ESCAPES = (r"\.", r"\t", r"\x41", r"\x{e9}", r"\u006b", r"\U00000053", r"\-", r"\*", r"\\", r"\/")
 _CLASSES = (
     r"\d", r"\w", r"\s", r"\W", r"\S", r"\D", r"[abc]", r"[a-d]", r"[^a]", r"[^\s]", r"[[:alpha:]_]",

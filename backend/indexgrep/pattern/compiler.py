@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..errors import PatternError
-from .ast import Alternation, Concat, Empty, Literal, Look, LookKind, Node, Parsed, postorder
+from .ast import Alternation, Class, Concat, Empty, Literal, Look, LookKind, Node, Parsed, postorder
 from .literals import analyse
 from .parser import Flags, check_text, parse
-from .printer import Lines, print_rust, restrict
+from .printer import Lines, only_of, print_rust, restrict
 from .query import Query
 from .unicode import has_case
 
@@ -101,7 +101,7 @@ def _compile(patterns: tuple[str, ...], options: PatternOptions) -> CompiledPatt
         for node in postorder(one.node):
             if isinstance(node, Look):
                 text_anchors |= node.kind in (LookKind.TEXT_START, LookKind.TEXT_END)
-            elif options.ban_nul and isinstance(node, Literal) and "\0" in node.text:
+            elif options.ban_nul and _asks_for_nul(node):
                 raise PatternError(
                     pattern,
                     *node.span,
@@ -120,6 +120,12 @@ def _compile(patterns: tuple[str, ...], options: PatternOptions) -> CompiledPatt
         literal=None if options.word or options.line else literal,
         text_anchors=text_anchors,
     )
+
+
+def _asks_for_nul(node: Node) -> bool:
+    if isinstance(node, Literal):
+        return "\0" in node.text
+    return isinstance(node, Class) and bool(only_of(node, "\0"))
 
 
 def _parse_all(patterns: tuple[str, ...], options: PatternOptions, insensitive: bool) -> list[Parsed]:

@@ -26,6 +26,7 @@ from .ast import (
     postorder,
 )
 from .classes import ascii_bounds, full_ranges, rust_class
+from .unicode import class_bytes
 
 _ESCAPES = str.maketrans(
     {char: "\\" + char for char in "\\.+*?()|[]{}^$"} | {"\n": r"\n", "\r": r"\r", "\0": r"\x00"}
@@ -72,9 +73,9 @@ def restrict(root: Node, lines: Lines, pattern: str) -> Node:
 def _concerned(node: Node, lines: Lines) -> bool:
     """Whether line mode may have to change or refuse ``node``."""
     if isinstance(node, Literal):
-        return node.text in ("\n", "\r")
+        return any(char in node.text for char in lines.terminators)
     if isinstance(node, Class):
-        return bool(_only_terminators(node, lines.terminators))
+        return bool(only_of(node, lines.terminators))
     return (isinstance(node, Look) and node.kind in _LINE_LOOKS) or (
         isinstance(node, Repeat) and node.maximum == 0
     )
@@ -107,7 +108,7 @@ def _check_terminators(root: Node, lines: Lines, pattern: str) -> None:
         if isinstance(node, Literal):
             found = next((char for char in reversed(lines.terminators) if char in node.text), "")
         elif isinstance(node, Class):
-            found = _only_terminators(node, lines.terminators)
+            found = only_of(node, lines.terminators)
         if found:
             raise PatternError(
                 pattern,
@@ -117,16 +118,18 @@ def _check_terminators(root: Node, lines: Lines, pattern: str) -> None:
             )
 
 
-def _only_terminators(node: Class, terminators: str) -> str:
-    """A terminator, if the class holds nothing but terminators; else (also when it is empty) ""."""
-    mask = sum(1 << ord(char) for char in terminators)
+def only_of(node: Class, chars: str) -> str:
+    """One of the ASCII ``chars``, the first in order, if the class holds nothing but such; else, or if it is empty, ""."""
+    mask = sum(1 << ord(char) for char in chars)
     must, may = ascii_bounds(node)
-    if not may & mask or must & ~mask or not node.unicode:
+    if not may & mask or must & ~mask:
         return ""
-    held = {code for first, last in full_ranges(node)[:3] for code in range(first, min(last, first + 2) + 1)}
-    if held and held <= set(map(ord, terminators)):
-        return chr(min(held)) if "\n" not in map(chr, held) else "\n"
-    return ""
+    if node.unicode:
+        ranges = full_ranges(node)[:3]
+        held = {code for first, last in ranges for code in range(first, min(last, first + 2) + 1)}
+    else:
+        held = set(class_bytes(rust_class(node)))
+    return chr(min(held)) if held and held <= set(map(ord, chars)) else ""
 
 
 def print_rust(root: Node, lines: Lines) -> str:

@@ -24,6 +24,8 @@ MAX_AND = 24
 MAX_DEPTH = 12
 #: Up to how many literals side by side absorption is tried on every pair.
 _PAIRWISE = 64
+#: Up to how many pairs of literals are compared to see whether one tree implies another.
+_MAX_COMPARISONS = 20_000
 
 
 class Query:
@@ -149,11 +151,12 @@ def conjunction(parts: Iterable[Query]) -> Query:
         if not any(one.data in other.data for other in kept):
             kept.append(one)
     held = set(kept)
-    rest = [
-        child
-        for child in children
-        if (child in held if isinstance(child, Literal) else not _implied(child, kept))
-    ]
+    rest = [child for child in children if not isinstance(child, Literal) or child in held]
+    # What another condition implies goes; larger ones first, they are more often implied and cost more.
+    others = sorted((child for child in rest if not isinstance(child, Literal)), key=lambda c: -c.size)
+    for child in others[: MAX_AND * 2]:
+        if any(other is not child and _implies(other, child) for other in rest):
+            rest.remove(child)
     if len(rest) > MAX_AND:
         chosen = set(sorted(rest, key=_strength, reverse=True)[:MAX_AND])
         rest = [child for child in rest if child in chosen]
@@ -209,11 +212,21 @@ def _common(branches: list[Query]) -> list[Query]:
     return [part for part in _conditions(branches[0]) if all(part in other for other in rest)]
 
 
-def _implied(query: Query, held: list[Literal]) -> bool:
-    """Whether an ``Or`` in a conjunction is satisfied anyway, since a literal held there contains a branch."""
-    return isinstance(query, Or) and any(
-        isinstance(child, Literal) and any(child.data in one.data for one in held) for child in query.children
-    )
+def _implies(one: Query, other: Query) -> bool:
+    """Whether every text that satisfies ``one`` satisfies ``other``; may say no where it is too much work."""
+    if one.size * other.size > _MAX_COMPARISONS:
+        return False
+    if isinstance(one, Or):
+        return all(_implies(child, other) for child in one.children)
+    if isinstance(other, Or):
+        if isinstance(one, And) and any(_implies(child, other) for child in one.children):
+            return True
+        return any(_implies(one, child) for child in other.children)
+    if isinstance(other, And):
+        return all(_implies(one, child) for child in other.children)
+    if isinstance(one, And):
+        return any(_implies(child, other) for child in one.children)
+    return isinstance(one, Literal) and isinstance(other, Literal) and other.data in one.data
 
 
 def _absorb(branches: list[Query]) -> list[Query]:

@@ -41,9 +41,10 @@ def _has_case(char: str) -> bool:
         return char.isalpha()
     if "\udc80" <= char <= "\udcff":
         return False
-    if char.lower() != char or char.upper() != char or char.casefold() != char:
+    # A small letter without a capital may get one in the next version of Unicode, which the engine may have.
+    if char.islower() or char.isupper() or char.lower() != char or char.upper() != char:
         return True
-    return not char.isprintable()  # unassigned for Python, perhaps a letter for the engine
+    return char.casefold() != char or not char.isprintable()  # the latter: unassigned, for Python
 
 
 @functools.lru_cache(maxsize=1024)
