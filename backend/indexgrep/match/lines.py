@@ -39,9 +39,11 @@ def matching_lines(engine: Engine, data: bytes, crlf: bool = False) -> Iterator[
     no span: both as ripgrep does.
     """
     if crlf:
-        for start, end, found in matching_lines(engine, data):
+        for start, end, spans in matching_lines(engine, data):
             stop = end - start - (2 if data[end - 2 : end] == b"\r\n" else 0)
-            yield start, end, [span for span in found if span[0] <= stop]
+            if spans and spans[-1][1] > stop:
+                spans = line_spans(engine, data[start:end], crlf)
+            yield start, end, spans
         return
     size = len(data)
     base = 0
@@ -54,7 +56,7 @@ def matching_lines(engine: Engine, data: bytes, crlf: bool = False) -> Iterator[
                 cut = data.find(b"\n", base + CHUNK) + 1 or size
             chunk, length = data[base:cut], cut - base
         end = -1
-        spans: list[Span] = []
+        spans = []
         line_start = 0
         for first, last in engine.spans(chunk):
             if first < end:

@@ -104,9 +104,9 @@ class Blocks(Iterator[Hit]):
 
     def _between(self) -> Iterator[Hit]:
         """The lines no match touches. ripgrep goes on behind the lines of a match, not behind the match."""
-        engine, data = self._engine, self._data
-        for first, last in complement(data, self._limited(_touched_lines(engine, data))):
-            yield first, last, spans_in(engine, data, first, last)
+        data = self._data
+        for first, last in complement(data, self._limited(_touched_lines(self._engine, data))):
+            yield first, last, []
 
 
 def _matches(engine: Engine, data: bytes, restart: bool) -> Iterator[Span]:
