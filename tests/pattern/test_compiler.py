@@ -8,11 +8,11 @@ import time
 from pathlib import Path
 
 import pytest
-from support import ripgrep
 
 from indexgrep.errors import PatternError
 from indexgrep.pattern import PatternOptions, compile_patterns
 from indexgrep.pattern.unicode import _has_case, class_ranges
+from support import ripgrep
 
 
 @pytest.mark.parametrize(
@@ -87,9 +87,12 @@ def test_smart_case_is_decided_over_all_patterns() -> None:
     [
         (pattern, flags)
         for pattern in (
-            r"\n", "\n", r"[\n]", r"a\x0Ab", r"a\u{a}", r"a|\n", r"a|bc|\n", r"(?:a|\n)b", r"(\n)|a", r"\n*", r"\n{0}",
-            r"[^\n]", r"[^\S\n]", r"[\s&&\n]", r"[\n&&a]", r"(?-u:\n)", r"(?-u:[\n])", r"(?i:\n)", r"\n|\r", r"\n|\r|a",
-            r"\r", r"[\r]", r"[\r\n]", r"\s", r"(?s).", r"\v", r"xa|x\n", r"[^\x00-\x09\x0b-\x{10FFFF}]", r"\x00",
+            r"\n", "\n", r"[\n]", r"a\x0Ab", r"a\u{a}", r"a|\n", r"a|bc|\n", r"(?:a|\n)b", r"(\n)|a", r"\n*",
+            r"\n{0}",
+            r"[^\n]", r"[^\S\n]", r"[\s&&\n]", r"[\n&&a]", r"(?-u:\n)", r"(?-u:[\n])", r"(?i:\n)", r"\n|\r",
+            r"\n|\r|a",
+            r"\r", r"[\r]", r"[\r\n]", r"\s", r"(?s).",
+            r"\v", r"xa|x\n", r"[^\x00-\x09\x0b-\x{10FFFF}]", r"\x00",
             r"[\x00]", r"[\x00a]", r"(?R)a$", r"(?R).",
         )
         for flags in ({}, {"crlf": True}, {"multiline": True}, {"ban_nul": True})
@@ -174,7 +177,8 @@ def test_a_simple_pattern_costs_less_than_a_millisecond() -> None:
 
 
 def test_importing_is_light() -> None:
-    code = "import indexgrep.pattern, sys; print(*sorted({'paula', 'regex', 'numpy', 'unicodedata'} & set(sys.modules)))"
+    heavy = "{'paula', 'regex', 'numpy', 'unicodedata'}"
+    code = f"import indexgrep.pattern, sys; print(*sorted({heavy} & set(sys.modules)))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.split() == []
 
@@ -192,6 +196,6 @@ def test_characters_without_case_are_known_exactly() -> None:
 
 
 def test_a_folded_class_is_printed_as_the_engine_reads_it() -> None:
-    """A Perl class by itself is not folded, but is as the operand that takes the terminator out: no difference."""
+    """A Perl class by itself is not folded, as an operand of a set operation it is: no difference."""
     for kind in "wWdDsS":
         assert class_ranges(rf"(?i:\{kind})") == class_ranges(rf"(?i:[\{kind}--[a&&b]])"), kind

@@ -7,10 +7,10 @@ import time
 
 import paula
 import pytest
-from support.patterns import broken_pattern, random_pattern
 
 from indexgrep.errors import PatternError
 from indexgrep.pattern.parser import NEST_LIMIT, Flags, parse
+from support.patterns import broken_pattern, random_pattern
 
 
 def refusal(pattern: str) -> PatternError | None:

@@ -8,12 +8,12 @@ import time
 
 import paula
 import pytest
-from support.conditions import satisfies
-from support.patterns import matching_text, random_line, random_pattern
 
 from indexgrep.errors import PatternError
 from indexgrep.pattern import All, And, Literal, Nothing, Or, PatternOptions, Query, compile_patterns
 from indexgrep.pattern.query import MAX_DEPTH, MAX_LITERALS, conjunction, disjunction
+from support.conditions import satisfies
+from support.patterns import matching_text, random_line, random_pattern
 
 
 def query(pattern: str, **options: object) -> Query:

@@ -83,13 +83,14 @@ def _atom(rng: random.Random, anchors: bool) -> str:
 
 
 _NOISE = (
-    "(", ")", "[", "]", "{", "}", "*", "+", "?", "|", "\\", "^", "$", "-", "&&", "--", "~~", "[:", ":]", ":",
-    ",", "1", "0", "9", "a", "x", "b", "p", "P", "L", "u", "U", "{2", "{,", "{1,", "(?", "(?P<", "(?<n>", ">",
-    "<", "=", "!", "i", "s", " ", "#", "\n", "\\b{", "start", "\\p{", "\\x", "\\u{", "é", ".", "\\<", "\\Q",
-    "[^", "[]", "[a-", "(?i", "(?-", "(?x)", "(?-u)", "\\pN", "\\p{sc=Greek}", "\\p{scx!=Latn}", "\\p{age:3.0}",
-    "\\p{gc=Lu}", "\\p{ white space }", "\\p{isGreek}", "\\p{cf}", "\\xff", "\\d", "[[:word:]]", "[[:^digit:]]",
-    "[\\d-z]", "\\1", "\\k", "(?=", "(?<!", "\\A", "\\z", "\\Z", "\\_", "\\e", "\\\u00a0", "\u2003", "(?P=n)",
-    "(?P<n>)", "(?<é1>)", "99999999999", "\\x{110000}", "\\x{d800}", "\\u00e9", "{0}", "{3,2}", "a{ 2 , 3 }",
+    "(", ")", "[", "]", "{", "}", "*", "+", "?", "|", "\\", "^", "$", "-", "&&", "--", "~~", "[:", ":]",
+    ":", ",", "1", "0", "9", "a", "x", "b", "p", "P", "L", "u", "U", "{2", "{,", "{1,", "(?", "(?P<",
+    "(?<n>", ">", "<", "=", "!", "i", "s", " ", "#", "\n", "\\b{", "start", "\\p{", "\\x", "\\u{", "é", ".",
+    "\\<", "\\Q", "[^", "[]", "[a-", "(?i", "(?-", "(?x)", "(?-u)", "\\pN", "\\p{sc=Greek}",
+    "\\p{scx!=Latn}", "\\p{age:3.0}", "\\p{gc=Lu}", "\\p{ white space }", "\\p{isGreek}", "\\p{cf}",
+    "\\xff", "\\d", "[[:word:]]", "[[:^digit:]]", "[\\d-z]", "\\1", "\\k", "(?=", "(?<!", "\\A", "\\z",
+    "\\Z", "\\_", "\\e", "\\\u00a0", "\u2003", "(?P=n)", "(?P<n>)", "(?<é1>)", "99999999999", "\\x{110000}",
+    "\\x{d800}", "\\u00e9", "{0}", "{3,2}", "a{ 2 , 3 }",
 )  # fmt: skip
 
 
@@ -151,14 +152,15 @@ def _member(rng: random.Random, node: ast.Class) -> bytes:
 
 
 _TEXT_PIECES = (
-    b"foo", b"bar", b"Baz", b"struct", b"int", b"ab", b"kilo", b"KILO", b"mass", b"MASS", b"x", b"\t", b" ", b"_",
-    b"1", b"42", b".", b"-", b"(", "é".encode(), "É".encode(), "ſ".encode(), "\u212a".encode(), "中".encode(),
-    "ß".encode(), "Ω".encode(), b"\xff", b"\xc3", b"\r", b"a", b"b", b"A", b"s", b"k", b"t", b"",
+    b"foo", b"bar", b"Baz", b"struct", b"int", b"ab", b"kilo", b"KILO", b"mass", b"MASS", b"x", b"\t", b" ",
+    b"_", b"1", b"42", b".", b"-", b"(", "é".encode(), "É".encode(), "ſ".encode(), "\u212a".encode(),
+    "中".encode(), "ß".encode(), "Ω".encode(), b"\xff", b"\xc3", b"\r", b"a", b"b", b"A", b"s", b"k", b"t",
+    b"",
 )  # fmt: skip
 
 
 def random_line(rng: random.Random) -> bytes:
-    """A line (without its terminator) of the pieces that :func:`random_pattern` speaks of, and some others."""
+    """A line (without its terminator) of the pieces that :func:`random_pattern` uses, and some others."""
     return b"".join(rng.choice(_TEXT_PIECES) for _ in range(rng.randint(0, 8)))
 
 

@@ -15,7 +15,7 @@ _CASE = {"sensitive": "-s", "insensitive": "-i", "smart": "-S"}
 
 @dataclass(frozen=True)
 class Answer:
-    """Byte offsets of the matching lines (under ``-U``: blocks) and the spans of the matches; or the refusal."""
+    """Byte offsets of the matching lines (``-U``: blocks) and spans of the matches, or else the refusal."""
 
     lines: set[int]
     spans: list[tuple[int, int]]

@@ -1,8 +1,9 @@
 """The syntax tree of a pattern in the dialect of the Rust ``regex`` crate.
 
-Flags are resolved: ``(?i)``, ``(?-u)`` and the like leave no node of their own, every node carries what was in
-force where it stood. Non-capturing groups leave no node either, the tree's shape says it. All nodes are
-immutable and carry ``span``, the half-open range of characters they came from.
+Flags are resolved: ``(?i)``, ``(?-u)`` and the like leave no node of their own, every node carries what was
+in force where it stood. Non-capturing groups leave no node either, the tree's shape says it. All nodes are
+immutable and carry ``span``, the half-open range of characters they came from. They compare by identity
+(``str()`` shows what is in them), which also keeps the import of this module cheap.
 
 Trees can be as deep as the dialect's nesting limit (250), so everything that walks them does so without
 recursion, by :func:`postorder`.
@@ -46,14 +47,14 @@ class LookKind(enum.Enum):
     WORD_END_HALF = r"\b{end-half}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Empty(_Drawn):
     """Matches the empty string."""
 
     span: Span = (0, 0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Literal(_Drawn):
     """Matches ``text``, or with ``fold`` any text equal to it under simple case folding.
 
@@ -73,7 +74,7 @@ class Literal(_Drawn):
         return self.text.encode("utf-8", "surrogateescape")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Dot(_Drawn):
     """``.``: any character (any byte without ``unicode``), line terminators excepted.
 
@@ -86,13 +87,13 @@ class Dot(_Drawn):
     span: Span = (0, 0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class ClassLiteral:
     char: str
     span: Span = (0, 0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class ClassRange:
     """``first`` to ``last``, both included."""
 
@@ -101,7 +102,7 @@ class ClassRange:
     span: Span = (0, 0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class ClassPosix:
     """``[:name:]`` or ``[:^name:]``; ASCII only."""
 
@@ -110,7 +111,7 @@ class ClassPosix:
     span: Span = (0, 0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class ClassPerl:
     """``\\d``, ``\\s``, ``\\w`` (``kind`` is the small letter) or their negations."""
 
@@ -119,7 +120,7 @@ class ClassPerl:
     span: Span = (0, 0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class ClassProperty:
     """``\\p{body}`` or ``\\P{body}``, kept by name; the name has been validated."""
 
@@ -128,7 +129,7 @@ class ClassProperty:
     span: Span = (0, 0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class ClassBracket:
     """``[...]`` or ``[^...]``, nested or outermost."""
 
@@ -137,13 +138,13 @@ class ClassBracket:
     span: Span = (0, 0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class ClassUnion:
     items: tuple[ClassItem, ...]
     span: Span = (0, 0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class ClassOperation:
     """``left && right`` (intersection), ``--`` (difference) or ``~~`` (symmetric difference)."""
 
@@ -165,9 +166,9 @@ ClassItem: TypeAlias = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Class(_Drawn):
-    """One character (one byte without ``unicode``) out of a set; ``fold`` closes the set under case folding."""
+    """One character (one byte without ``unicode``) of a set; ``fold`` closes the set under case folding."""
 
     item: ClassItem
     fold: bool = False
@@ -175,7 +176,7 @@ class Class(_Drawn):
     span: Span = (0, 0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Look(_Drawn):
     """A zero-width assertion; ``unicode`` chooses the meaning of a word character."""
 
@@ -184,7 +185,7 @@ class Look(_Drawn):
     span: Span = (0, 0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Repeat(_Drawn):
     """``child`` at least ``minimum`` and at most ``maximum`` times (``None``: without limit)."""
 
@@ -195,7 +196,7 @@ class Repeat(_Drawn):
     span: Span = (0, 0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Group(_Drawn):
     """A capturing group, numbered from 1 over all the patterns that were joined."""
 
@@ -205,13 +206,13 @@ class Group(_Drawn):
     span: Span = (0, 0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Concat(_Drawn):
     items: tuple[Node, ...]
     span: Span = (0, 0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Alternation(_Drawn):
     """The first branch that leads to a match wins."""
 
@@ -270,12 +271,12 @@ def class_postorder(root: ClassItem) -> Iterator[ClassItem]:
             yield item
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Parsed:
     """A parsed pattern, and what ripgrep's smart case wants to know about it.
 
-    ``any_literal``: some literal character stands in the pattern, also inside brackets. ``any_uppercase``: one
-    of them is an upper-case letter.
+    ``any_literal``: some literal character stands in the pattern, also inside brackets. ``any_uppercase``:
+    one of them is an upper-case letter.
     """
 
     node: Node

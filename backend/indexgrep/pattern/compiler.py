@@ -27,7 +27,7 @@ class PatternOptions:
     multiline_dotall: bool = False
     crlf: bool = False
     unicode: bool = True
-    #: Refuse a pattern that asks for a NUL byte, which cannot match while binary detection is on (ripgrep does).
+    #: Refuse a pattern that asks for a NUL byte, as ripgrep does while binary detection is on.
     ban_nul: bool = False
 
 
@@ -60,8 +60,8 @@ class CompiledPattern:
     def python(self) -> str:
         """The same language for the ``regex`` module, on text decoded as UTF-8 with ``surrogateescape``.
 
-        Offsets of its matches are in characters. Raises :class:`PatternError` where it cannot be said: a class
-        without Unicode that matches a part of a character.
+        Offsets of its matches are in characters. Raises :class:`PatternError` where it cannot be said: a
+        class without Unicode that matches a part of a character.
         """
         from .python import print_python
 

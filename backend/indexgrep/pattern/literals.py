@@ -42,7 +42,7 @@ _NOTHING_KNOWN = frozenset({b""})
 _Set = frozenset[bytes]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class _Info:
     """What is known of a node's matches; with ``exact`` set the other fields are not used."""
 
@@ -71,7 +71,7 @@ _EMPTY = _Info(frozenset({b""}))
 
 
 def analyse(root: ast.Node) -> Query:
-    """The string conditions of a pattern. Time is about linear in the size of the tree, the result bounded."""
+    """The string conditions of a pattern. Time is about linear in the tree's size, the result bounded."""
     stack: list[_Info] = []
     for node in ast.postorder(root):
         if isinstance(node, ast.Literal):

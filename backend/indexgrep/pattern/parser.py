@@ -72,7 +72,7 @@ _U32_MAX = 0xFFFF_FFFF
 _NO_PCRE = "The flag -P (PCRE2: look-around, back-references) is not available yet."
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Flags:
     """The flags in force at a place in the pattern, by their letters in the dialect."""
 
@@ -92,7 +92,7 @@ class _Marker:
 _MARKER = _Marker()
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, repr=False)
 class _Char:
     """One literal character as the parser reads it; ``byte`` when it was written as ``\\xHH``."""
 

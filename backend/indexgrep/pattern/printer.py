@@ -53,8 +53,8 @@ class Lines:
 def restrict(root: Node, lines: Lines, pattern: str) -> Node:
     """``root`` with its assertions as line mode means them; checks that no terminator is asked for.
 
-    In line mode every line is a text of its own to ripgrep, so ``\\A`` and ``\\z`` are the line's ends. Raises
-    :class:`PatternError` for a literal (or a class of nothing but) line terminator.
+    In line mode every line is a text of its own to ripgrep, so ``\\A`` and ``\\z`` are the line's ends.
+    Raises :class:`PatternError` for a literal (or a class of nothing but) line terminator.
     """
     if lines.multiline or not any(_concerned(node, lines) for node in postorder(root)):
         return root
@@ -91,7 +91,7 @@ def _restricted(node: Node, parts: list[Node], lines: Lines) -> Node:
     if isinstance(node, Concat):
         return replace(node, items=tuple(parts))
     if isinstance(node, Alternation):
-        # The crate turns alternatives of one character each into a class, from which terminators may be taken.
+        # Alternatives of one character each are a class to the crate, from which terminators may be taken.
         if all(
             isinstance(part, Class) or (isinstance(part, Literal) and len(part.text) == 1) for part in parts
         ):
@@ -119,7 +119,7 @@ def _check_terminators(root: Node, lines: Lines, pattern: str) -> None:
 
 
 def only_of(node: Class, chars: str) -> str:
-    """One of the ASCII ``chars``, the first in order, if the class holds nothing but such; else, or if it is empty, ""."""
+    """The least of the ASCII ``chars`` in the class if it holds nothing but such; else, or if empty, ""."""
     mask = sum(1 << ord(char) for char in chars)
     must, may = ascii_bounds(node)
     if not may & mask or must & ~mask:
@@ -133,7 +133,7 @@ def only_of(node: Class, chars: str) -> str:
 
 
 def print_rust(root: Node, lines: Lines) -> str:
-    """The tree as a pattern for the Rust engine, over whole buffers. ``root`` has been through :func:`restrict`."""
+    """The tree as a pattern for the Rust engine, over whole buffers; it has been through :func:`restrict`."""
     stack: list[tuple[str, int]] = []
     for node in postorder(root):
         if isinstance(node, Repeat):

@@ -1,13 +1,14 @@
 """From the syntax tree to the syntax of the ``regex`` module, the fallback where the Rust engine refuses a
 pattern's size.
 
-The text it runs on is decoded as UTF-8 with ``surrogateescape``: a byte that is not UTF-8 is a lone surrogate.
-All classes are printed as explicit ranges taken from the Rust engine, so Unicode versions cannot differ, and
-since those ranges hold no surrogate, a byte that is not UTF-8 never matches a class or a dot, as in Rust.
+The text it runs on is decoded as UTF-8 with ``surrogateescape``: a byte that is not UTF-8 is a lone
+surrogate. All classes are printed as explicit ranges taken from the Rust engine, so Unicode versions cannot
+differ, and since those ranges hold no surrogate, a byte that is not UTF-8 never matches a class or a dot, as
+in Rust.
 
-What a pattern without Unicode (``(?-u)``) may match of the bytes of a character cannot be said on decoded text;
-such patterns raise :class:`PatternError`, unless they only speak of ASCII and of bytes that are never part of
-UTF-8.
+What a pattern without Unicode (``(?-u)``) may match of the bytes of a character cannot be said on decoded
+text; such patterns raise :class:`PatternError`, unless they only speak of ASCII and of bytes that are never
+part of UTF-8.
 """
 
 from __future__ import annotations

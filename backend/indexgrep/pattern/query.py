@@ -1,12 +1,12 @@
 """String conditions: what a text must contain if the pattern is to match it.
 
-A query is a tree of :class:`Literal` conditions. What it *means*: every text that the pattern matches satisfies
-the query, where ``Literal(x)`` holds for a text iff ``x`` is a substring of ``fold(text)``
+A query is a tree of :class:`Literal` conditions. What it *means*: every text that the pattern matches
+satisfies the query, where ``Literal(x)`` holds for a text iff ``x`` is a substring of ``fold(text)``
 (:func:`indexgrep.fold.fold`). The converse does not hold; a query only ever says that a text can be skipped.
 
-Trees are made by :func:`literal`, :func:`conjunction` and :func:`disjunction`, which simplify as they build and
-keep within the budgets below by forgetting conditions. Forgetting is always sound: what is left is satisfied by
-more texts, never by fewer.
+Trees are made by :func:`literal`, :func:`conjunction` and :func:`disjunction`, which simplify as they build
+and keep within the budgets below by forgetting conditions. Forgetting is always sound: what is left is
+satisfied by more texts, never by fewer.
 """
 
 from __future__ import annotations

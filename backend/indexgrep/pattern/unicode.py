@@ -25,8 +25,8 @@ Ranges = tuple[tuple[int, int], ...]
 def has_case(text: str, unicode: bool = True) -> bool:
     """Whether some character of ``text`` may have others equal to it under simple case folding.
 
-    Errs only towards ``True``, for characters newer than Python's tables. Without ``unicode`` only ASCII letters
-    have case.
+    Errs only towards ``True``, for characters newer than Python's tables. Without ``unicode`` only ASCII
+    letters have case.
     """
     if text.isascii():
         return text.lower() != text or text.upper() != text
