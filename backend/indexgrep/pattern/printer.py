@@ -106,7 +106,7 @@ def _check_terminators(root: Node, lines: Lines, pattern: str) -> None:
     for node in postorder(root):
         found = ""
         if isinstance(node, Literal):
-            found = next((char for char in reversed(lines.terminators) if char in node.text), "")
+            found = next((char for char in lines.terminators if char in node.text), "")
         elif isinstance(node, Class):
             found = only_of(node, lines.terminators)
         if found:
