@@ -8,12 +8,7 @@ _TITLES = (("pattern", "pattern"), ("ast", "AST"), ("query", "conditions"), ("re
 
 
 def report(explanation: dict[str, Any]) -> str:
-    """The explanation that ``Session.explain`` gives, for reading.
-
-    Its keys: ``pattern, ast, query, regex, plan`` (text), ``grams`` (a list of maps ``literal, text, start,
-    end, weights, left_weight, right_weight, list_length, used, reason``), ``candidates``, ``documents``,
-    ``all_reason`` and ``elapsed_ms``. A key that is absent is left out.
-    """
+    """The map that ``indexgrep.search.explain`` describes, for reading. A key that is absent is left out."""
     parts = [
         _block(title, str(explanation[key])) for key, title in _TITLES if explanation.get(key) is not None
     ]
@@ -54,9 +49,9 @@ def _grams(grams: list[dict[str, Any]]) -> str:
         length = gram.get("list_length")
         rows.append(
             (
-                _shown(gram.get("literal", "")),
+                str(gram.get("literal", "")),
                 f"{gram.get('start', 0)}-{gram.get('end', 0)}",
-                _shown(gram.get("text", "")),
+                str(gram.get("text", "")),
                 f"{gram.get('left_weight', '-')} | {inner} | {gram.get('right_weight', '-')}",
                 "-" if length is None else f"{length:,}",
                 used,
@@ -67,10 +62,3 @@ def _grams(grams: list[dict[str, Any]]) -> str:
         "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     )
-
-
-def _shown(text: object) -> str:
-    """Bytes or text of a gram, quoted, with what cannot be printed escaped."""
-    if isinstance(text, (bytes, bytearray)):
-        text = bytes(text).decode("utf-8", "backslashreplace")
-    return repr(text)

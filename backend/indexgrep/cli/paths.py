@@ -50,45 +50,74 @@ def targets_of(
 ) -> list[Target]:
     """The places that the path ``arguments`` name; those that do not exist are reported and left out.
 
-    ``root`` is ``--root``; ``root_of`` finds the root for a directory. Raises ``RootError`` when an argument
-    lies outside a given root, or the root is no directory.
+    ``root`` is ``--root``; ``root_of`` finds the root for a directory. Without ``--root`` the working
+    directory's root serves what lies in it, and also what lies in no repository: a file named somewhere on the
+    disk is no reason to index the directory around it. Raises ``RootError`` when an argument lies outside a
+    given root, or that root is no directory.
     """
     cwd = os.getcwd()
-    fixed = None
     if root is not None:
-        fixed = os.path.realpath(root)
-        if not os.path.isdir(fixed):
-            kind = "not a directory" if os.path.exists(fixed) else "no such directory"
-            raise RootError(f"--root {root}: {kind}")
-        fixed = root_of(fixed)
+        return _targets_below(root, arguments, cwd, root_of, messages)
+    here = root_of(cwd)
     if not arguments:
-        if fixed is None or is_inside(cwd, fixed):
-            return [Target(b"", cwd, sent=".", is_file=False, root=fixed or root_of(cwd))]
-        given = os.path.realpath(str(root))
-        return [Target(_prefix(str(root)), given, sent=given, is_file=False, root=fixed)]
-    here = fixed
+        return [Target(b"", cwd, sent=".", is_file=False, root=here)]
+    too_wide = here in ("/", os.path.realpath(os.path.expanduser("~")))
     targets = []
+    for argument, is_file in _existing(arguments, messages):
+        path = absolute(cwd, argument)
+        if is_inside(path, here) and not too_wide:
+            targets.append(_named(argument, path, argument, is_file, here))
+            continue
+        real = os.path.realpath(path)
+        own = root_of(os.path.dirname(real) if is_file else real)
+        if too_wide or os.path.lexists(os.path.join(own, ".git")):
+            targets.append(_named(argument, real, real, is_file, own))
+        else:
+            targets.append(_named(argument, path, argument, is_file, here))
+    return targets
+
+
+def _targets_below(
+    root: str, arguments: list[str], cwd: str, root_of: Callable[[str], str], messages: Messages
+) -> list[Target]:
+    """``targets_of`` with ``--root``."""
+    given = os.path.realpath(root)
+    if not os.path.isdir(given):
+        kind = "not a directory" if os.path.exists(given) else "no such directory"
+        raise RootError(f"--root {root}: {kind}")
+    top = root_of(given)
+    if not arguments:
+        if is_inside(cwd, given):
+            return [Target(b"", cwd, sent=".", is_file=False, root=top)]
+        return [_named(root, given, given, False, top)]
+    targets = []
+    for argument, is_file in _existing(arguments, messages):
+        path, sent = absolute(cwd, argument), argument
+        if not is_inside(path, given):
+            path = sent = os.path.realpath(argument)
+        if not is_inside(path, given):
+            raise RootError(f"{argument} lies outside the root {given}", "Give another --root, or none.")
+        targets.append(_named(argument, path, sent, is_file, top))
+    return targets
+
+
+def _existing(arguments: list[str], messages: Messages) -> Iterator[tuple[str, bool]]:
+    """The arguments that exist, each with whether it is a file (anything but a directory)."""
     for argument in arguments:
         try:
             mode = os.stat(argument).st_mode
         except (OSError, ValueError) as error:
-            reason = os_error(error) if isinstance(error, OSError) else str(error)
-            messages.error(f"{argument}: {reason}")
-            continue
-        is_file = not stat.S_ISDIR(mode)
-        path, sent = absolute(cwd, argument), argument
-        if here is None and is_inside(path, cwd):
-            here = root_of(cwd)
-        if here is not None and is_inside(path, here):
-            own = here
+            messages.error(f"{argument}: {os_error(error) if isinstance(error, OSError) else error}")
         else:
-            path = sent = os.path.realpath(argument)
-            if fixed is not None and not is_inside(path, fixed):
-                raise RootError(f"{argument} lies outside the root {fixed}", "Give another --root, or none.")
-            own = fixed or root_of(os.path.dirname(path) if is_file else path)
-        shown = os.fsencode(argument) if is_file else _prefix(argument)
-        targets.append(Target(shown, path, sent=sent, is_file=is_file, root=own))
-    return targets
+            yield argument, not stat.S_ISDIR(mode)
+
+
+def _named(argument: str, path: str, sent: str, is_file: bool, root: str) -> Target:
+    """The target of an argument, shown as it is spelled."""
+    shown = os.fsencode(argument)
+    if not is_file and not shown.endswith(b"/"):
+        shown += b"/"
+    return Target(shown, path, sent=sent, is_file=is_file, root=root)
 
 
 def absolute(cwd: str, argument: str) -> str:
@@ -106,11 +135,6 @@ def absolute(cwd: str, argument: str) -> str:
 def is_inside(path: str, directory: str) -> bool:
     """Whether the absolute ``path`` is ``directory`` or lies below it."""
     return path == directory or path.startswith(directory.rstrip("/") + "/")
-
-
-def _prefix(argument: str) -> bytes:
-    encoded = os.fsencode(argument)
-    return encoded if encoded.endswith(b"/") else encoded + b"/"
 
 
 class Group:

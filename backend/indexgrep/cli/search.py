@@ -183,7 +183,7 @@ def _search_group(
             batches = _with_zeros(batches, engine, request)
         for result, shown, target in group.named(_flushing(batches, output), engine.root):
             printing.add(result, shown, target)
-            if settings.quiet:
+            if settings.quiet and not settings.stats:
                 printing.finish()  # one result is enough to know
                 if printing.satisfied:
                     break
