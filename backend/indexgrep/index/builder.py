@@ -82,8 +82,8 @@ def build(
         destination: its parent is made where it is missing.
         commit: what the index stands for, to be found again as ``Index.commit``.
         workers: processes; default one a core.
-        read_blob: gives the content of a path that is missing below ``root``, or ``None``; such a document
-            gets no signature. Called in this process and thread.
+        read_blob: gives the content of a path that the working tree does not hold as it is to be indexed, and
+            ``None`` for all others; such a document gets no signature. Called in this process and thread.
         progress: called now and then with ``phase`` (``sample``, ``extract``, ``merge``, ``write``),
         ``documents``,
             ``documents_total``, ``bytes``, ``bytes_total``, ``rate`` (bytes a second) and ``eta_s`` (seconds,
@@ -101,7 +101,7 @@ def build(
         destination.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         temporary.mkdir(mode=0o700)
         try:
-            _Build(root, paths, temporary, read_blob, progress, cancel, fraction).run(
+            _Build(root, paths, destination, temporary, read_blob, progress, cancel, fraction).run(
                 commit, workers or os.cpu_count() or 1
             )
             _replace(temporary / "index", destination)
@@ -141,6 +141,7 @@ class _Build:
         self,
         root: str,
         paths: Sequence[bytes],
+        destination: Path,
         temporary: Path,
         read_blob: ReadBlob | None,
         progress: Progress | None,
@@ -149,12 +150,13 @@ class _Build:
     ) -> None:
         self._root = os.path.join(os.fsencode(root), b"")
         self._paths = paths
+        self._destination = destination
         self._temporary = temporary
         self._read_blob = read_blob
         self._progress = progress
         self._cancel = cancel or threading.Event()
         self._fraction = fraction
-        self._sizes, self._missing = self._look()
+        self._sizes = self._look()
         self._started = time.monotonic()
         self._documents = 0
         self._bytes = 0
@@ -169,7 +171,7 @@ class _Build:
         frequent = Frequent.empty().bits
         parts: list[dict[str, Any]] = []
         if count:
-            with _Pool(workers, self._temporary, self._cancel) as pool:
+            with _Pool(workers, self._destination, self._temporary, self._cancel) as pool:
                 frequent = self._sample(pool, workers)
                 pool.broadcast({"task": "frequent", "path": self._write_frequent(frequent)})
                 runs: list[tuple[int, list[Run]]] = []
@@ -204,22 +206,16 @@ class _Build:
             lists=[Path(part["lists"]) for part in parts],
         )
 
-    def _look(self) -> tuple[npt.NDArray[np.int64], set[int]]:
-        """The size of each file, and which are missing."""
+    def _look(self) -> npt.NDArray[np.int64]:
+        """The size of each file, 0 for those that are missing."""
         sizes = np.zeros(len(self._paths), np.int64)
-        missing = set()
         for number, path in enumerate(self._paths):
-            try:
+            with contextlib.suppress(OSError):
                 sizes[number] = os.lstat(self._root + path).st_size
-            except OSError:
-                missing.add(number)
-        return sizes, missing
+        return sizes
 
     def _task(self, name: str, documents: Sequence[int], **fields: Any) -> dict[str, Any]:
-        contents = [
-            self._read_blob(self._paths[number]) if self._read_blob and number in self._missing else None
-            for number in documents
-        ]
+        contents = [self._read_blob(self._paths[number]) if self._read_blob else None for number in documents]
         paths = [self._paths[number] for number in documents]
         return {"task": name, "root": self._root, "paths": paths, "contents": contents, **fields}
 
@@ -238,7 +234,7 @@ class _Build:
 
     def _write_frequent(self, bits: npt.NDArray[np.uint8]) -> str:
         path = str(self._temporary / "frequent")
-        bits.tofile(path)
+        Path(path).write_bytes(bits.data)
         return path
 
     def _stretches(self, total: int, workers: int) -> Iterator[dict[str, Any]]:
@@ -304,7 +300,8 @@ class _Build:
 class _Pool:
     """Worker processes, each with a thread here that reads its answers."""
 
-    def __init__(self, count: int, temporary: Path, cancel: threading.Event) -> None:
+    def __init__(self, count: int, destination: Path, temporary: Path, cancel: threading.Event) -> None:
+        self._destination = destination
         self._cancel = cancel
         self._answers: queue.SimpleQueue[tuple[int, dict[str, Any] | None]] = queue.SimpleQueue()
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -399,7 +396,7 @@ class _Pool:
                 self._failed(number)
             elif "error" in answer:
                 log.error("a build worker failed:\n%s", answer["trace"])
-                raise write_fault(self._logs[number].parent, answer["error"])
+                raise write_fault(self._destination, answer["error"])
             else:
                 return number, answer
 

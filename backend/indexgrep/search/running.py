@@ -16,8 +16,6 @@ from ..request import FileResult, SearchRequest, Summary
 #: first goes out with the first file that has a match, so that something is on the screen at once.
 _BATCH_LINES = 1000
 _BATCH_SECONDS = 0.02
-#: A file's lines are split into parts of this size, so that no message grows without bound.
-_PART_LINES = 1000
 
 
 @dataclass(frozen=True)
@@ -102,13 +100,12 @@ class Search:
         lines = 0
         flushed = 0.0  # the first result goes out at once
         for result in self._limited(self._results(candidates)):
-            for part in _parts(result):
-                batch.append(part)
-                lines += len(part.lines)
-                now = time.perf_counter()
-                if lines >= _BATCH_LINES or now - flushed > _BATCH_SECONDS:
-                    yield batch
-                    batch, lines, flushed = [], 0, now
+            batch.append(result)
+            lines += len(result.lines)
+            now = time.perf_counter()
+            if lines >= _BATCH_LINES or now - flushed > _BATCH_SECONDS:
+                yield batch
+                batch, lines, flushed = [], 0, now
         if batch:
             yield batch
 
@@ -172,21 +169,6 @@ def _exists(root: int, path: bytes) -> bool:
         os.lstat(path, dir_fd=root)
         return True
     return False
-
-
-def _parts(result: FileResult) -> Iterator[FileResult]:
-    """``result``, in several parts when it has very many lines."""
-    if len(result.lines) <= _PART_LINES:
-        yield result
-        return
-    for start in range(0, len(result.lines), _PART_LINES):
-        lines = result.lines[start : start + _PART_LINES]
-        part = replace(result, lines=lines)
-        part.count = sum(line.match for line in lines)
-        part.matches = sum(len(line.spans) for line in lines)
-        if start:
-            part.bytes_searched = 0
-        yield part
 
 
 def _first(result: FileResult, limit: int) -> FileResult:

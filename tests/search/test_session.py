@@ -1,0 +1,406 @@
+"""A session: right answers whatever happens to the tree and to the index, and summaries that say how."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from indexgrep.errors import Cancelled, PatternError, RootError
+from indexgrep.request import SearchRequest
+from indexgrep.search import Session
+from support.hostile import build_hostile
+from support.oracle import ask_ripgrep, difference, records
+
+from .conftest import found, git
+
+Open = Callable[..., Session]
+
+
+def agree(session: Session, rg: str, root: Path, *patterns: str, **options: object) -> SearchRequest:
+    """Assert that a search answers what ripgrep does."""
+    request = SearchRequest(patterns, **options)  # type: ignore[arg-type]
+    assert difference(records(session.search(request)), ask_ripgrep(rg, root, request)) == ""
+    return request
+
+
+def summary_of(session: Session, pattern: str, **options: object):  # type: ignore[no-untyped-def]
+    search = session.search(SearchRequest((pattern,), **options))  # type: ignore[arg-type]
+    for _ in search:
+        pass
+    return search.summary
+
+
+def test_without_an_index_everything_is_scanned_and_marked(repository: Path, open_session: Open) -> None:
+    session = open_session(repository)
+    assert found(session, "needle_one") == [("readme.md", 1), ("src/main.c", 3)]
+    summary = summary_of(session, "needle_one")
+    assert summary.served_by == "scan"
+    assert summary.scan_reason == "there is no index yet"
+    assert summary.candidates == summary.documents == 43
+    assert session.status()["index"]["state"] == "absent"
+
+
+def test_with_an_index_only_candidates_are_read(repository: Path, open_session: Open) -> None:
+    session = open_session(repository, build=True)
+    assert found(session, "needle_one") == [("readme.md", 1), ("src/main.c", 3)]
+    summary = summary_of(session, "needle_one")
+    assert summary.served_by == "index"
+    assert (summary.candidates, summary.verified, summary.documents) == (2, 2, 43)
+    assert (summary.matched_files, summary.matched_lines, summary.matches) == (2, 2, 2)
+    assert summary.commit == git(repository, "rev-parse", "HEAD").strip()
+    assert summary.overlay == 0
+    assert summary.complete
+    status = session.status()
+    assert status["index"]["state"] == "ready"
+    assert status["index"]["documents"] == 43
+
+
+def test_an_index_is_found_again(repository: Path, open_session: Open) -> None:
+    open_session(repository, build=True).close()
+    summary = summary_of(open_session(repository), "needle_two")
+    assert (summary.served_by, summary.candidates) == ("index", 2)
+
+
+@pytest.mark.parametrize("watch", [True, False])
+def test_every_change_is_seen_by_the_next_search(
+    repository: Path, open_session: Open, rg: str, watch: bool
+) -> None:
+    session = open_session(repository, build=True, watch=watch)
+    main = repository / "src" / "main.c"
+
+    def check() -> None:
+        agree(session, rg, repository, r"needle_\w+")
+        agree(session, rg, repository, "fresh")
+
+    check()
+    main.write_text("int fresh;\n")
+    check()
+    (repository / "untracked.txt").write_text("fresh needle_three\n")
+    check()
+    (repository / "ignored.log").write_text("fresh needle_three\n")
+    check()
+    (repository / "readme.md").unlink()
+    check()
+    (repository / "src" / "deep").rename(repository / "src" / "moved")
+    check()
+    (repository / ".gitignore").write_text("*.txt\n")
+    check()
+    git(repository, "checkout", "-q", "-f", "HEAD")
+    check()
+    git(repository, "rm", "-qr", "src/deep", "-f")
+    check()
+
+
+def test_an_edit_that_keeps_size_and_mtime_is_seen(repository: Path, open_session: Open) -> None:
+    session = open_session(repository, build=True)
+    path = repository / "src" / "main.c"
+    before = path.stat()
+    path.write_text(path.read_text().replace("needle_one", "needle_ONE"))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert found(session, "needle_ONE") == [("src/main.c", 3)]
+    session.close()
+    assert found(open_session(repository), "needle_ONE") == [("src/main.c", 3)]
+
+
+def test_a_file_written_while_the_index_is_built_is_not_trusted(repository: Path, open_session: Open) -> None:
+    path = repository / "src" / "main.c"
+    path.write_text("int racy_first;\n")
+    session = open_session(repository, build=True)
+    path.write_text("int racy_again;\n")  # perhaps within the same tick of the clock, same size
+    assert found(session, "racy_again") == [("src/main.c", 1)]
+    assert found(session, "racy_first") == []
+
+
+def test_a_changed_file_counts_in_the_index_as_committed(repository: Path, open_session: Open) -> None:
+    path = repository / "src" / "main.c"
+    path.write_text("int uncommitted;\n")
+    session = open_session(repository, build=True)
+    summary = summary_of(session, "uncommitted")
+    assert (summary.overlay, summary.candidates, summary.matched_files) == (1, 1, 1)
+
+
+@pytest.mark.parametrize("state", ["plain", "unborn", "detached"])
+def test_any_state_of_a_repository_works(repository: Path, open_session: Open, rg: str, state: str) -> None:
+    if state == "plain":
+        shutil.rmtree(repository / ".git")
+    elif state == "unborn":
+        git(repository, "checkout", "-q", "--orphan", "other")
+    else:
+        git(repository, "checkout", "-q", "--detach")
+    session = open_session(repository, build=True)
+    agree(session, rg, repository, "needle_two")
+    summary = summary_of(session, "needle_two")
+    assert summary.served_by == "index"
+    assert summary.documents == (44 if state == "plain" else 43)  # without git, .gitignore counts for nothing
+    assert summary.candidates == 2
+    assert bool(summary.commit) == (state == "detached")
+
+
+def test_a_linked_worktree_has_an_index_of_its_own(repository: Path, open_session: Open, rg: str) -> None:
+    first = open_session(repository, build=True)
+    other = repository.parent / "linked"
+    git(repository, "worktree", "add", "-q", str(other))
+    (other / "src" / "main.c").write_text("needle_linked\n")
+    second = open_session(other, build=True)
+    agree(second, rg, other, r"needle_\w+")
+    agree(first, rg, repository, r"needle_\w+")
+    assert summary_of(second, "needle_two").candidates == 3  # two, and the changed file
+    assert first.status()["index"]["dir"] != second.status()["index"]["dir"]
+    assert Path(first.status()["index"]["dir"]).parent == Path(second.status()["index"]["dir"]).parent
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"paths": ("src",)},
+        {"paths": ("src/deep", "src/main.c")},
+        {"paths": ("src/main.c",)},
+        {"paths": ("build",)},
+        {"paths": ("deep",), "cwd": "src"},
+        {"cwd": "src"},
+        {"paths": ("..",), "cwd": "src/deep"},
+        {"hidden": True},
+        {"no_ignore": True},
+        {"globs": ("*.c",)},
+        {"globs": ("!*.c",)},
+        {"iglobs": ("*.C",)},
+        {"types": ("c",)},
+        {"types_not": ("c",)},
+        {"max_depth": 1},
+        {"max_filesize": 30},
+        {"follow": True},
+    ],
+    ids=str,
+)
+def test_the_scope_is_ripgreps(
+    repository: Path, open_session: Open, rg: str, options: dict[str, object]
+) -> None:
+    session = open_session(repository, build=True)
+    if "cwd" in options:
+        options = options | {"cwd": str(repository / str(options["cwd"]))}
+    (repository / "link").symlink_to("src/deep")
+    (repository / ".hidden").write_text("needle_one\n")
+    for _ in range(2):  # the first search sweeps, the second watches
+        agree(session, rg, repository, "needle_one", "needle_two", **options)
+
+
+def test_paths_outside_the_root_are_searched_where_they_are(
+    repository: Path, open_session: Open, tmp_path: Path
+) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "file.txt").write_text("needle_one\n")
+    session = open_session(repository, build=True)
+    assert found(session, "needle_one", paths=(str(tmp_path / "outside"),)) == [
+        (str(tmp_path / "outside" / "file.txt"), 1)
+    ]
+
+
+def test_a_missing_path_is_an_error_and_the_rest_goes_on(repository: Path, open_session: Open) -> None:
+    session = open_session(repository, build=True)
+    search = session.search(SearchRequest(("needle_one",), paths=("nope", "src")))
+    files = [file for batch in search for file in batch]
+    assert [(file.path, file.error) for file in files if file.error] == [
+        ("nope", "No such file or directory (os error 2)")
+    ]
+    assert [file.path for file in files if not file.error] == ["src/main.c"]
+    assert search.summary.errors == 1
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_an_unreadable_file_is_reported(repository: Path, open_session: Open) -> None:
+    (repository / "src" / "main.c").chmod(0)
+    session = open_session(repository, build=True)
+    files = [file for batch in session.search(SearchRequest(("needle_one",))) for file in batch]
+    assert [(file.path, file.error) for file in files if file.error] == [
+        ("src/main.c", "Permission denied (os error 13)")
+    ]
+
+
+def test_the_hostile_tree(tmp_path: Path, open_session: Open, rg: str) -> None:
+    root = build_hostile(tmp_path / "hostile")
+    session = open_session(root, build=True)
+    for pattern in ("needle", "(?i)NEEDLE", r"\bneedle\b", "k", "^$", "s.o.t"):
+        agree(session, rg, root, pattern)
+    for options in (
+        {"hidden": True},
+        {"no_ignore": True},
+        {"text": True},
+        {"invert": True},
+    ):
+        agree(session, rg, root, "needle", **options)
+
+
+# Limits
+
+
+def test_a_limit_cuts_exactly_and_says_so(repository: Path, open_session: Open) -> None:
+    session = open_session(repository, build=True)
+    everything = found(session, "needle")
+    for limit in range(len(everything) + 2):
+        assert found(session, "needle", limit=limit) == everything[:limit]
+        summary = summary_of(session, "needle", limit=limit)
+        assert summary.complete == (limit >= len(everything))
+        assert summary.reason == ("" if summary.complete else "limit")
+        assert summary.matched_lines == min(limit, len(everything))
+
+
+def test_a_deadline_ends_a_search(repository: Path, open_session: Open) -> None:
+    summary = summary_of(open_session(repository), "needle", timeout_ms=0)
+    assert (summary.complete, summary.reason) == (False, "timeout")
+
+
+def test_a_cancelled_search_ends(repository: Path, open_session: Open) -> None:
+    session = open_session(repository)
+    cancel = threading.Event()
+    search = session.search(SearchRequest(("filler",)), cancel)
+    batches = iter(search)
+    next(batches)
+    cancel.set()
+    rest = list(batches)
+    assert sum(len(batch) for batch in rest) < 39
+    assert (search.summary.complete, search.summary.reason) == (False, "cancelled")
+
+
+def test_closing_a_search_ends_it(repository: Path, open_session: Open) -> None:
+    search = open_session(repository).search(SearchRequest(("filler",)))
+    batches = iter(search)
+    next(batches)
+    search.close()
+    list(batches)
+    assert search.summary.reason == "cancelled"
+
+
+# Bad input
+
+
+def test_a_pattern_that_does_not_parse_is_refused_at_once(repository: Path, open_session: Open) -> None:
+    with pytest.raises(PatternError) as caught:
+        open_session(repository).search(SearchRequest(("a(b",)))
+    assert (caught.value.start, caught.value.reason) == (1, "unclosed group")
+
+
+def test_home_is_refused_unless_forced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(RootError, match="home directory"):
+        Session.open(str(tmp_path))
+    Session.open(str(tmp_path), force_root=True).close()
+
+
+def test_a_root_that_vanishes_is_an_error_not_an_empty_answer(repository: Path, open_session: Open) -> None:
+    session = open_session(repository, build=True)
+    found(session, "needle")
+    repository.rename(repository.with_name("elsewhere"))
+    with pytest.raises(RootError, match="cannot search"):
+        found(session, "needle")
+    repository.with_name("elsewhere").rename(repository)
+    assert found(session, "needle_one") == [("readme.md", 1), ("src/main.c", 3)]
+
+
+# The index
+
+
+def damage(session: Session, name: str, at: float) -> None:
+    """Flip the bits of one byte, in place, so that an open index meets it."""
+    path = Path(session.status()["index"]["dir"], name)
+    with open(path, "r+b") as file:
+        file.seek(int(at * (path.stat().st_size - 1)))
+        byte = file.read(1)
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte[0] ^ 0xFF]))
+
+
+@pytest.mark.parametrize("name", ["postings", "lookup"])
+def test_an_index_damaged_on_disk_is_not_used(repository: Path, open_session: Open, name: str) -> None:
+    session = open_session(repository, build=True)
+    directory = Path(session.status()["index"]["dir"])
+    damage(session, name, 0.001)
+    session.close()
+    again = open_session(repository)
+    assert found(again, "needle_one") == [("readme.md", 1), ("src/main.c", 3)]
+    assert summary_of(again, "needle_one").served_by == "scan"
+    assert not directory.exists()
+    again.build()
+    assert summary_of(again, "needle_one").served_by == "index"
+
+
+def test_damage_under_an_open_index_is_met_by_a_scan(repository: Path, open_session: Open) -> None:
+    session = open_session(repository, build=True)
+    directory = Path(session.status()["index"]["dir"])
+    postings = directory / "postings"
+    content = bytearray(postings.read_bytes())
+    half = len(content) // 2
+    with open(postings, "r+b") as file:  # the whole second half: the lists
+        file.seek(half)
+        file.write(bytes(byte ^ 0xFF for byte in content[half:]))
+    assert found(session, "needle_one") == [("readme.md", 1), ("src/main.c", 3)]
+    summary = summary_of(session, "needle_one")
+    assert (summary.served_by, summary.scan_reason) == ("scan", "the index was damaged")
+    assert not directory.exists()
+    session.build()
+    assert summary_of(session, "needle_one").served_by == "index"
+
+
+def test_building_twice_is_building_once(repository: Path, open_session: Open) -> None:
+    session = open_session(repository, build=True)
+    phases: list[str] = []
+    session.build(lambda state: phases.append(state["phase"]))
+    assert phases == []
+    session.build(lambda state: phases.append(state["phase"]), force=True)
+    assert phases[-1] == "ready"
+
+
+def test_searches_go_on_while_the_index_is_built(repository: Path, open_session: Open) -> None:
+    session = open_session(repository)
+    seen: list[list[tuple[str, int]]] = []
+    session.build(lambda _: seen.append(found(session, "needle_one")))
+    assert len(seen) > 1
+    assert all(answer == [("readme.md", 1), ("src/main.c", 3)] for answer in seen)
+
+
+def test_a_cancelled_build_leaves_no_index(repository: Path, open_session: Open) -> None:
+    session = open_session(repository)
+    cancel = threading.Event()
+    cancel.set()
+    with pytest.raises(Cancelled):
+        session.build(None, cancel)
+    assert session.status()["index"]["state"] == "absent"
+    assert found(session, "needle_one") == [("readme.md", 1), ("src/main.c", 3)]
+
+
+def test_an_index_far_from_the_tree_is_stale(
+    repository: Path, open_session: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("indexgrep.search.session._RENEW_FILES", 10)
+    session = open_session(repository, build=True)
+    for path in (repository / "src").glob("file*.txt"):
+        path.write_text("other text\n")
+    git(repository, "commit", "-qam", "second")
+    assert session.status()["index"]["state"] == "stale"
+    session.build()
+    assert session.status()["index"]["state"] == "ready"
+    assert session.status()["overlay"] < 40
+
+
+# Explaining
+
+
+def test_explain_tells_what_is_read_and_why(repository: Path, open_session: Open) -> None:
+    session = open_session(repository, build=True)
+    told = session.explain(SearchRequest(("needle_(one|two)",)))
+    assert told["served_by"] == "index"
+    assert told["candidates"] == 3
+    assert told["documents"] == 43
+    assert "needle_one" in told["query"]
+    assert any(gram["used"] for gram in told["grams"])
+    for gram in told["grams"]:
+        assert len(gram["weights"]) == gram["end"] - gram["start"] - 1
+        assert (gram["left_weight"], gram["right_weight"]) == (gram["weights"][0], gram["weights"][-1])
+        assert gram["inner_weight"] < min(gram["left_weight"], gram["right_weight"])
+    told = session.explain(SearchRequest((r"\w+",)))
+    assert told["candidates"] == 43
+    assert "no string" in told["all_reason"]
