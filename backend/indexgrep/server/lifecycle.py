@@ -16,7 +16,6 @@ Imports are light: the command line pays for them at each start.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import select
 import signal
@@ -278,6 +277,8 @@ def _spawn(root: str, deadline: float, wait_open: bool, force_root: bool) -> dic
 
 def _last_report(descriptor: int, deadline: float, wanted: tuple[str, ...]) -> dict[str, Any] | None:
     """Read reports up to one that is wanted or final; ``None`` when there is none in time."""
+    import json
+
     data = b""
     while True:
         remaining = deadline - time.monotonic()
