@@ -117,7 +117,7 @@ class RipgrepAnswer:
 
     def _finish(self, result: FileResult) -> None:
         request = self._request
-        named = result.path in [os.path.relpath(path, self._root) for path in self._paths()]
+        named = result.path in [self._relative(os.fsencode(path)) for path in self._paths()]
         if result.binary_offset is not None and (request.binary or named):
             result.lines = []  # small files: the NUL byte is seen before the first line is matched
         if request.output == "count_matches" or (request.output == "count" and request.multiline):
@@ -169,7 +169,9 @@ class RipgrepAnswer:
         )
 
     def _relative(self, path: bytes) -> str:
-        return os.path.relpath(os.fsdecode(path), self._root)
+        """As the engine names files: relative to the root where they lie in it, else absolute."""
+        absolute = os.path.normpath(os.fsdecode(path))
+        return os.path.relpath(absolute, self._root) if absolute.startswith(self._root + "/") else absolute
 
 
 def _bytes(data: dict[str, str]) -> bytes:

@@ -51,9 +51,9 @@ def targets_of(
     """The places that the path ``arguments`` name; those that do not exist are reported and left out.
 
     ``root`` is ``--root``; ``root_of`` finds the root for a directory. Without ``--root`` the working
-    directory's root serves what lies in it, and also what lies in no repository: a file named somewhere on the
-    disk is no reason to index the directory around it. Raises ``RootError`` when an argument lies outside a
-    given root, or that root is no directory.
+    directory's root serves what lies in it, and also what lies in no repository: a file named somewhere on
+    the disk is no reason to index the directory around it. Raises ``RootError`` when an argument lies
+    outside a given root, or that root is no directory.
     """
     cwd = os.getcwd()
     if root is not None:
@@ -155,15 +155,20 @@ class Group:
 
     def named(self, results: Iterable[FileResult], root: str) -> Iterator[tuple[FileResult, bytes, Target]]:
         """Each result with its path as it is shown and its target; ``results`` are relative to ``root``."""
-        places = sorted(
-            ((_relative(target.path, root), target) for target in self.targets),
-            key=lambda place: order(place[0]),
-        )
-        keys = [order(relative) for relative, _ in places]
+        top = os.fsencode(root.rstrip("/")) + b"/"
+        outside = not all(is_inside(target.path, root) for target in self.targets)
+        places = []
+        for target in self.targets:
+            place = os.fsencode(target.path.rstrip("/"))
+            places.append((place if outside else place[len(top) :], target))
+        places.sort(key=lambda place: order(place[0]))
+        keys = [order(place) for place, _ in places]
         for result in results:
             path = os.fsencode(result.path)
-            relative, target = places[max(bisect_right(keys, order(path)) - 1, 0)]
-            inner = path[len(relative) + 1 :] if relative else path
+            if outside:  # the root may lie in a target
+                path = os.path.join(top, path)
+            place, target = places[max(bisect_right(keys, order(path)) - 1, 0)]
+            inner = path[len(place) :].lstrip(b"/")
             yield result, target.shown if target.is_file else target.shown + inner, target
 
 
@@ -174,8 +179,3 @@ def groups_of(targets: list[Target]) -> list[Group]:
         if not groups or not groups[-1].takes(target):
             groups.append(Group(target))
     return groups
-
-
-def _relative(path: str, root: str) -> bytes:
-    """``path`` below ``root``, without a slash at either end; as it is where it lies elsewhere."""
-    return os.fsencode(path[len(root.rstrip("/")) :].strip("/") if is_inside(path, root) else path)
