@@ -252,7 +252,11 @@ class Session:
         """``absent``, ``ready``, or ``stale``: usable, but worth renewing."""
         if view.index is None:
             return "absent"
-        beside = len(view.extra)
+        # Documents that do not count any more, and the files that a new index would take in. While the
+        # commit is the index's own, files beside it are changed or untracked, and would stay beside.
+        beside = view.index.document_count - view.live_count
+        if not view.index.commit or view.index.commit != self.root.head():
+            beside += len(view.extra)
         if beside >= _RENEW_FILES and beside >= _RENEW_SHARE * view.documents:
             return "stale"
         return "ready"
