@@ -3,7 +3,7 @@
 It is fixed for one index. A deterministic sample of the documents (those with the lowest hashes of their
 paths) is scanned for all sparse grams, and a gram is frequent when more than a fraction c of the sample has
 it, and at least ``LEAST_DOCUMENTS`` do. The set is kept as one bit for each possible value of the upper
-``BITS`` bits of a gram's key: grams that share a bit are frequent together, which stores a little more and is
+bits of a gram's key: grams that share a bit are frequent together, which stores a little more and is
 sound.
 """
 
@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-#: The set has 2 ** BITS bits.
+#: The set has at most 2 ** BITS bits, and at least 2 ** LEAST_BITS.
 BITS = 23
+LEAST_BITS = 10
 #: Documents in a sample at most.
 SAMPLE = 2048
 LEAST_DOCUMENTS = 3
@@ -51,6 +52,11 @@ class Frequent:
         """The set for the document frequencies ``counts``, one for each bit, in ``sample`` documents."""
         least = max(LEAST_DOCUMENTS, int(fraction * sample) + 1)
         return cls(np.packbits(counts >= least, bitorder="little"))
+
+
+def choose_bits(size: int) -> int:
+    """The binary logarithm of the number of bits for documents of ``size`` bytes together."""
+    return min(max(size.bit_length(), LEAST_BITS), BITS)
 
 
 def choose_sample(paths: Sequence[bytes], size: int = SAMPLE) -> npt.NDArray[np.int64]:

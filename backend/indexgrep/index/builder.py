@@ -35,7 +35,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import Cancelled, IndexFault
-from ..grams.frequent import BITS, FRACTION, Frequent, choose_sample
+from ..grams.frequent import FRACTION, Frequent, choose_bits, choose_sample
 from ..runtime import cache_dir
 from ..tree.signature import SIGNATURE
 from .runs import RANGES, Run
@@ -85,9 +85,8 @@ def build(
         read_blob: gives the content of a path that the working tree does not hold as it is to be indexed, and
             ``None`` for all others; such a document gets no signature. Called in this process and thread.
         progress: called now and then with ``phase`` (``sample``, ``extract``, ``merge``, ``write``),
-        ``documents``,
-            ``documents_total``, ``bytes``, ``bytes_total``, ``rate`` (bytes a second) and ``eta_s`` (seconds,
-            or ``None`` while unknown); counts are those of the extraction.
+            ``documents``, ``documents_total``, ``bytes``, ``bytes_total``, ``rate`` (bytes a second) and
+            ``eta_s`` (seconds, or ``None`` while unknown); counts are those of the extraction.
         cancel: set it to end the build with ``Cancelled``.
         fraction: the c of the frequent set.
 
@@ -222,11 +221,12 @@ class _Build:
     def _sample(self, pool: _Pool, workers: int) -> npt.NDArray[np.uint8]:
         self._report("sample")
         sample = choose_sample(self._paths)
+        bits = choose_bits(int(self._sizes.sum()))
         tasks = (
-            self._task("sample", share.tolist(), out=str(self._temporary / f"sample.{number}"))
+            self._task("sample", share.tolist(), bits=bits, out=str(self._temporary / f"sample.{number}"))
             for number, share in enumerate(np.array_split(sample, workers))
         )
-        counts = np.zeros(1 << BITS, np.uint32)
+        counts = np.zeros(1 << bits, np.uint32)
         for task, _ in pool.run(tasks, lambda step: None):
             counts += np.fromfile(task["out"], np.uint32)
             os.unlink(task["out"])

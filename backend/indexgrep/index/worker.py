@@ -18,7 +18,7 @@ import msgpack
 import numpy as np
 import numpy.typing as npt
 
-from ..grams.frequent import BITS, Frequent
+from ..grams.frequent import Frequent
 from ..grams.scan import KEYS_PER_BYTE, LOWER, POWERS
 from ..grams.weights import weights
 from ..tree.signature import SIGNATURE
@@ -52,11 +52,11 @@ class Worker:
         self._owners = np.empty(0, np.uint32)
 
     def sample(
-        self, root: bytes, paths: list[bytes], contents: list[bytes | None], out: str
+        self, root: bytes, paths: list[bytes], contents: list[bytes | None], bits: int, out: str
     ) -> dict[str, Any]:
-        """Count in how many of the documents each sparse gram is; write uint32[2 ** BITS] to ``out``."""
-        counts = np.zeros(1 << BITS, np.uint32)
-        stamps = np.zeros(1 << BITS, np.uint32)
+        """Count in how many of the documents each sparse gram is; write uint32[2 ** bits] to ``out``."""
+        counts = np.zeros(1 << bits, np.uint32)
+        stamps = np.zeros(1 << bits, np.uint32)
         everything = Frequent.full()
         for first, texts in self._batches(root, paths, contents):
             starts, stops = _bounds(texts)
@@ -74,9 +74,9 @@ class Worker:
                 _NO_SPANS,
                 counts,
                 stamps,
-                np.uint64(32 - BITS),
+                np.uint64(32 - bits),
             )
-        counts.tofile(out)
+        _write(out, counts)
         return {}
 
     def frequent(self, path: str) -> dict[str, Any]:
@@ -160,10 +160,8 @@ class Worker:
             run_starts, *columns, data, data_starts, bitmap_bytes, table[0], table[1], table[2], lists, totals
         )
         keys, written = totals.tolist()
-        lists[:written].tofile(out)
-        with open(f"{out}.table", "wb") as file:
-            for column in (0, 2, 1):
-                file.write(table[column, :keys].tobytes())
+        _write(out, lists[:written])
+        _write(f"{out}.table", *(table[column, :keys] for column in (0, 2, 1)))
         return {"lists": out, "keys": keys}
 
     def _release(self) -> None:
@@ -213,6 +211,13 @@ class Worker:
         )
         self._table.fill(0)
         return write_run(path, keys, columns, gaps[:size])
+
+
+def _write(path: str, *arrays: npt.NDArray[Any]) -> None:
+    """Write arrays one behind another. (``ndarray.tofile`` does not tell why it fails.)"""
+    with open(path, "wb") as file:
+        for array in arrays:
+            file.write(array.data)
 
 
 def _bounds(texts: list[Text]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
