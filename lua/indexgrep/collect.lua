@@ -78,7 +78,7 @@ function Collection:take(file)
   end
 end
 
---- Takes files from the queue and shows their rows for as long as a portion may last, then yields to the editor.
+--- Takes files from the queue and shows their rows for as long as a portion may last, then yields.
 ---@private
 function Collection:pump()
   local began = vim.uv.hrtime()

@@ -247,7 +247,7 @@ function Preview:mark(excerpt, row, siblings)
     -- The line is too long to show: its excerpt stands for it.
     first, last = row.first, row.last
     vim.bo[self.buf].modifiable = true
-    local text = clipped(row.text, #row.text):gsub("\0", "?")
+    local text = clipped(row.text, #row.text)
     excerpt.lines[target + 1] = text
     vim.api.nvim_buf_set_lines(self.buf, target, target + 1, false, { text })
     vim.bo[self.buf].modifiable = false

@@ -27,7 +27,8 @@ local function item_of(root, row)
     end_lnum = row.end_lnum,
     col = row.col + 1,
     end_col = row.end_col + 1,
-    text = (row.cut_left and "…" or "") .. row.text .. (row.cut_right and "…" or ""),
+    -- A string with a NUL byte would become a blob, which is no text.
+    text = (row.cut_left and "…" or "") .. row.text:gsub("%z", "^@") .. (row.cut_right and "…" or ""),
   }
 end
 

@@ -73,7 +73,7 @@ local function fail(query, err)
   finish(query, { event = "failed", error = err })
 end
 
---- Takes a push of the server. Also what a server runs that pushes by `nvim_exec_lua`; then no session is known.
+--- Takes a push of the server. A server that pushes by `nvim_exec_lua` runs this too, with no session.
 ---@param event string
 ---@param params any[]
 ---@param session indexgrep.Session?

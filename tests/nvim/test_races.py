@@ -14,7 +14,7 @@ from indexgrep import runtime
 from support.editor import Editor, write_init
 from support.fake_server import FakeQuery, FakeServer, file_result
 
-pytestmark = pytest.mark.nvim
+pytestmark = [pytest.mark.nvim, pytest.mark.timeout(60)]
 
 #: Searches and keeps the events of each search in ``_G.events[name]``.
 _RECORD = """
