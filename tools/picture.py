@@ -2,8 +2,8 @@
 
     python tools/picture.py [--repo FOLDER] [--file FILE] [--size COLUMNSxROWS] [--out FILE] [COMMAND]
 
-Needs what ``make run`` installs. Nothing is drawn by hand: cells, colours and attributes are those that Neovim
-sends to an attached user interface (``:help ui-linegrid``).
+Needs what ``make run`` installs. Nothing is drawn by hand: cells, colours and attributes are those that
+Neovim sends to an attached user interface (``:help ui-linegrid``).
 """
 
 from __future__ import annotations
@@ -93,8 +93,9 @@ class Screen:
             if text.strip():
                 weight = ' font-weight="bold"' if look.get("bold") else ""
                 style = ' font-style="italic"' if look.get("italic") else ""
+                y = row * CELL_HEIGHT + FONT_SIZE
                 texts.append(
-                    f'<text x="{x:.1f}" y="{row * CELL_HEIGHT + FONT_SIZE}" fill="#{front:06x}"{weight}{style} '
+                    f'<text x="{x:.1f}" y="{y}" fill="#{front:06x}"{weight}{style} '
                     f'textLength="{length:.1f}" xml:space="preserve">{escape(text)}</text>'
                 )
             start = end
