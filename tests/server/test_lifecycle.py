@@ -128,6 +128,23 @@ def test_racing_starters_come_to_one_server(root: Path, attempt: int) -> None:
     assert pids == {f"{_pid(root)}\n"}
 
 
+def test_directories_may_be_given_relative(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(root.parent)
+    monkeypatch.setenv("INDEXGREP_RUNTIME_DIR", "run")
+    monkeypatch.setenv("INDEXGREP_LOG", "log")
+    path = lifecycle.ensure_server("root")
+    assert lifecycle.answers(path)
+    monkeypatch.setenv("INDEXGREP_RUNTIME_DIR", str(root.parent / "run"))
+    assert lifecycle.server_status(root) is not None
+
+
+def test_modules_in_the_current_directory_do_not_count(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (root / "asyncio.py").write_text("raise SystemExit(9)")
+    (root / "msgpack.py").write_text("raise SystemExit(9)")
+    monkeypatch.chdir(root)
+    assert lifecycle.answers(lifecycle.ensure_server("."))
+
+
 def test_a_stale_socket_is_replaced(root: Path) -> None:
     path = runtime.socket_path(root)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import threading
@@ -87,6 +88,17 @@ def test_changes_are_seen_at_once(repository: Path) -> None:
             assert _ours(client, "needle") == [("d0/new.txt", 1, b"needle number %d\n" % number)]
         (repository / "d0" / "new.txt").unlink()
         assert _ours(client, "needle") == []
+
+
+def test_a_tree_made_anew_is_searched_anew(repository: Path) -> None:
+    """Also where the file system gives the new root the number of the old one."""
+    with Client(repository) as client:
+        assert len(_ours(client, "class Thing")) == 300
+        for attempt in range(3):
+            shutil.rmtree(repository)
+            repository.mkdir()
+            (repository / "a.txt").write_text(f"class Thing of {attempt}\n")
+            assert _ours(client, "class Thing") == [("a.txt", 1, b"class Thing of %d\n" % attempt)]
 
 
 def test_searches_are_answered_while_the_index_is_built(repository: Path) -> None:

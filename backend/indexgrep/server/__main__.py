@@ -45,6 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         idle_s = _idle_seconds(options.idle or os.environ.get("INDEXGREP_IDLE_S"))
         if options.daemon:
             _daemonize(reports)
+        os.environ.update(lifecycle.absolute_directories())
         os.chdir("/")  # pin no directory
         os.umask(0o077)
         return _serve(root, idle_s, options.force_root, not options.no_build, reports)

@@ -163,6 +163,12 @@ def take_lock(root: str) -> int | None:
     return descriptor
 
 
+def absolute_directories() -> dict[str, str]:
+    """The variables that name indexgrep's directories, as a server needs them, which works in ``/``."""
+    names = ("INDEXGREP_CACHE_DIR", "INDEXGREP_RUNTIME_DIR", "INDEXGREP_LOG")
+    return {name: os.path.abspath(os.environ[name]) for name in names if os.environ.get(name)}
+
+
 def answers(path: Path, timeout: float = 1.0) -> bool:
     """Whether a server answers on the socket at ``path``."""
     try:
@@ -242,13 +248,10 @@ def _spawn(root: str, deadline: float, wait_open: bool, force_root: bool) -> dic
     import subprocess
     import tempfile
 
-    command = [
-        sys.executable,
-        "-m",
-        "indexgrep.server",
-        "--daemon",
-        *(["--force-root"] if force_root else []),
-    ]
+    # -P: no module in a current directory may stand in for one of ours.
+    command = [sys.executable, "-P", "-m", "indexgrep.server", "--daemon"]
+    if force_root:
+        command.append("--force-root")
     with tempfile.TemporaryFile() as complaints:
         try:
             process = subprocess.Popen(
@@ -257,6 +260,7 @@ def _spawn(root: str, deadline: float, wait_open: bool, force_root: bool) -> dic
                 stdout=subprocess.PIPE,
                 stderr=complaints,
                 cwd="/",
+                env=os.environ | absolute_directories(),
                 start_new_session=True,
             )
         except OSError as error:
