@@ -11,11 +11,11 @@ lines     the lines around matches
 multiline blocks of lines, for matches that span them
 collector line numbers, context, limits
 matcher   a pattern and a request applied to a file
-pool      many files, in batches
+pool      many files, in batches; ``worker`` is the process that helps
 ========= =========================================================================================
 """
 
 from .matcher import Matcher
-from .pool import search_files
+from .pool import Pool, search_files
 
-__all__ = ["Matcher", "search_files"]
+__all__ = ["Matcher", "Pool", "search_files"]

@@ -181,10 +181,13 @@ class Matcher:
                 return self._answer(text, relative, self._hits(text))
         elif request.output == "files_without_match":
             return None
-        elif request.output == "files" and request.invert and self.program.exact is None:
-            # ripgrep's inverted search goes on after the first line, and meets the NUL byte.
-            if request.max_count != 1:
-                return None
+        elif (
+            request.output == "files"
+            and request.invert
+            and request.max_count != 1
+            and self.program.exact is None
+        ):
+            return None  # ripgrep's inverted search goes on after the first line, and meets the NUL byte
         ends: list[int] = []
         if request.before or request.after:
             ends = [end for _, end, _ in self._hits(text[: text.rfind(b"\n", 0, nul) + 1]).source]
