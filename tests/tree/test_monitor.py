@@ -310,6 +310,33 @@ def test_hard_link_from_outside(watcher: Consumer, top: Path) -> None:
     assert b"e.txt" in watcher.check().changed
 
 
+def test_hard_link_under_a_hidden_name(watcher: Consumer, top: Path) -> None:
+    os.link(top / "e.txt", top / ".hidden")
+    assert watcher.check().full
+    (top / ".hidden").write_text("changed through the hidden name\n")
+    assert b"e.txt" in watcher.check().changed
+    (top / "n").mkdir()
+    os.link(top / "f" / "g.c", top / "n" / ".hidden")
+    watcher.check()
+    (top / "n" / ".hidden").write_text("changed\n")
+    assert b"f/g.c" in watcher.check().changed
+
+
+def test_depends_on_cwd(top: Path) -> None:
+    config = Path(os.environ["GIT_CONFIG_GLOBAL"])
+    before = config.read_text()
+    try:
+        config.write_text(f"[core]\n\texcludesFile = {top.parent / 'excludes'}\n")
+        for text, depends in (("", False), ("*.o\nname\n", False), ("*.o\n/top\n", True), ("a/b\n", True)):
+            (top.parent / "excludes").write_text(text)
+            monitor = Monitor(Root(str(top)))
+            monitor.refresh()
+            assert monitor.depends_on_cwd == depends
+            monitor.close()
+    finally:
+        config.write_text(before)
+
+
 def test_many_hard_links(watcher: Consumer, top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(monitor_module, "_MAX_LINKED", 2)
     for number in range(3):
@@ -543,7 +570,6 @@ operations = st.one_of(
     st.tuples(st.just("delete"), st.one_of(names, directories)),
     st.tuples(st.just("mkdir"), directories),
     st.tuples(st.just("rename"), st.one_of(names, directories), st.one_of(names, directories)),
-    st.tuples(st.just("link"), names, names),
     st.tuples(st.just("symlink"), names, st.one_of(names, directories)),
     st.tuples(st.just("chmod"), st.one_of(names, directories), st.sampled_from((0o600, 0o700, 0o755))),
     st.tuples(st.just("out"), directories),
@@ -553,6 +579,19 @@ operations = st.one_of(
               st.lists(st.sampled_from(RULES), max_size=2)),
     st.tuples(st.just("git"), st.sampled_from(("", "a/", "d/"))),
 )  # fmt: skip
+
+
+#: With hard links, in directories that are all watched (see the monitor's limits).
+watched = st.builds(str.__add__, st.sampled_from(("", "a/", "a/b/", "d/")), st.sampled_from(LEAVES[:4]))
+link_operations = st.one_of(
+    st.tuples(st.just("link"), watched, watched),
+    st.tuples(st.just("link"), watched, watched),
+    st.tuples(st.just("write"), watched, st.integers(0, 3)),
+    st.tuples(st.just("append"), watched),
+    st.tuples(st.just("same"), watched),
+    st.tuples(st.just("delete"), watched),
+    st.tuples(st.just("rename"), st.one_of(watched, st.just("d")), st.one_of(watched, st.just("a/n"))),
+)
 
 
 def perform(top: Path, operation: tuple[object, ...]) -> None:
@@ -590,15 +629,8 @@ def perform(top: Path, operation: tuple[object, ...]) -> None:
         (path / ".git").mkdir()
 
 
-@settings(max_examples=60)
-@given(
-    steps=st.lists(st.lists(operations, min_size=1, max_size=4), min_size=1, max_size=8),
-    watch=st.sampled_from((True, True, True, False)),
-)
-def test_random_changes(
-    tmp_path_factory: pytest.TempPathFactory, steps: list[list[tuple[object, ...]]], watch: bool
-) -> None:
-    base = tmp_path_factory.mktemp("model")
+def play(base: Path, steps: list[list[tuple[object, ...]]], watch: bool) -> None:
+    """Perform the steps, with a refresh and a check after each."""
     top = base / "top"
     (base / "outside").mkdir()
     for place in PLACES:
@@ -617,3 +649,22 @@ def test_random_changes(
     finally:
         consumer.monitor.close()
         shutil.rmtree(base)
+
+
+@settings(max_examples=60)
+@given(
+    steps=st.lists(st.lists(operations, min_size=1, max_size=4), min_size=1, max_size=8),
+    watch=st.sampled_from((True, True, True, False)),
+)
+def test_random_changes(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[list[tuple[object, ...]]], watch: bool
+) -> None:
+    play(tmp_path_factory.mktemp("model"), steps, watch)
+
+
+@settings(max_examples=40)
+@given(steps=st.lists(st.lists(link_operations, min_size=1, max_size=4), min_size=1, max_size=8))
+def test_random_hard_links(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[list[tuple[object, ...]]]
+) -> None:
+    play(tmp_path_factory.mktemp("links"), steps, watch=True)

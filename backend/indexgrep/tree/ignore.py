@@ -124,6 +124,11 @@ class IgnoreReader:
         self._parents: dict[bytes, IgnoreContext] = {}
         self._excludes_file = self._read_excludes_file() if options.vcs else RuleSet(())
 
+    @property
+    def depends_on_cwd(self) -> bool:
+        """Whether the global excludes file has globs that match more than a name."""
+        return any(not rule.glob.by_name for rule in self._excludes_file.rules)
+
     def start(self, path: bytes, literal: bytes) -> IgnoreContext:
         """The context of what lies above the start directory ``path`` (absolute, real).
 

@@ -61,8 +61,9 @@ class Mounts:
             fields, _, rest = line.partition(b" - ")
             point = _ESCAPE.sub(lambda match: bytes([int(match[1], 8)]), fields.split(b" ")[4])
             kind = rest.split(b" ", 1)[0]
-            if point.startswith(lead):
+            if lead.startswith(point.rstrip(b"/") + b"/"):
+                if len(point) >= len(holder[0]):  # a later mount on the same point covers the earlier
+                    holder = (point, kind)
+            elif point.startswith(lead):
                 below.append((point, kind))
-            elif lead.startswith(point.rstrip(b"/") + b"/") and len(point) >= len(holder[0]):
-                holder = (point, kind)
         return [holder, *below]
