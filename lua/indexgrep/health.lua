@@ -66,7 +66,7 @@ local function check_remote_plugin()
       )
     end
   end
-  if vim.fn.exists("*IndexGrepStart") == 1 then
+  if require("indexgrep.server").is_registered() then
     if require("indexgrep.server").has_remote() then
       vim.health.ok("The remote plugin is registered.")
     else

@@ -153,10 +153,17 @@ local remote_waiting = {} ---@type table<string, fun(err: indexgrep.Error?)>
 --- Set once the remote plugin could not be used: asking again would start its host, in vain, each time.
 local remote_broken = false
 
+--- Whether the remote plugin is in the manifest that Neovim read.
+---@return boolean
+function M.is_registered()
+  -- Until it is called for the first time, the function is an autocommand that will define it.
+  return vim.fn.exists("*IndexGrepStart") == 1 or vim.fn.exists("#FuncUndefined#IndexGrepStart") == 1
+end
+
 --- Whether the remote plugin is registered and has not failed in this session.
 ---@return boolean
 function M.has_remote()
-  return not remote_broken and vim.fn.exists("*IndexGrepStart") == 1
+  return not remote_broken and M.is_registered()
 end
 
 --- Called by the remote plugin when it has tried to start a server.
