@@ -206,6 +206,28 @@ function M.resolve(given)
   return config, faults
 end
 
+---@param schema table<string, any>
+---@param prefix string
+---@param names string[]
+local function collect_names(schema, prefix, names)
+  for option, sub in pairs(schema) do
+    if is_leaf(sub) then
+      table.insert(names, prefix .. option)
+    else
+      collect_names(sub, prefix .. option .. ".", names)
+    end
+  end
+end
+
+--- The full name of every option, as in `window.width`.
+---@return string[]
+function M.names()
+  local names = {}
+  collect_names(SCHEMA, "", names)
+  table.sort(names)
+  return names
+end
+
 --- The configuration now in force. Each fault in it is said once.
 ---@return indexgrep.Config
 function M.get()

@@ -313,7 +313,7 @@ def test_help_has_its_tags(nvim: str, short_tmp: Path) -> None:
         for group in editor.lua("return vim.tbl_keys(require('indexgrep.highlights').groups)"):
             assert f"hl-{group}" in tags
         for option in editor.lua("return require('indexgrep.config').names()"):
-            assert f"indexgrep.{option}" in tags
+            assert f"g:indexgrep.{option}" in tags
         for name in editor.lua("return vim.tbl_keys(require('indexgrep'))"):
             assert f"indexgrep.{name}()" in tags
         assert {"<Plug>(indexgrep-cword)", "<Plug>(indexgrep-visual)"} <= tags
