@@ -86,6 +86,24 @@ def test_cancel_is_quick_and_stops_the_results(running: RunningServer) -> None:
         assert running.running_queries() == 0
 
 
+def test_an_answer_that_calls_itself_complete_is(running: RunningServer) -> None:
+    """However closely a cancel follows the end of its query."""
+    complete = 0
+    with Peer(running.path) as peer:
+        for qid in range(300):
+            peer.notify("search", qid, {"patterns": ["files=40 lines=20"]})
+            time.sleep(qid % 30 / 10_000)
+            peer.notify("cancel", qid)
+            files, event, summary = peer.answer(qid)
+            assert event == "done"
+            if summary["complete"]:
+                complete += 1
+                assert len(files) == 40
+            else:
+                assert summary["reason"] == "cancelled"
+    assert 0 < complete < 300
+
+
 def test_cancel_wakes_a_query_that_is_held(running: RunningServer) -> None:
     with Peer(running.path) as peer:
         peer.notify("search", 1, {"patterns": [ENDLESS], "window": 10})

@@ -341,7 +341,7 @@ class Connection(asyncio.Protocol):
         if query is None or query.stopped:
             return False
         query.stop("cancelled")
-        return True
+        return bool(query.stopped)
 
     def _more(self, params: list[Any]) -> bool:
         if len(params) != 2:

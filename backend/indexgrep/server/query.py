@@ -53,7 +53,7 @@ class Query:
         self.stopped = ""
         #: Its deadline, if it has one; the connection's.
         self.timer: asyncio.TimerHandle | None = None
-        self._started = False
+        self._started = self._sealed = False
         self._sink = sink
         #: Lines that may still be pushed; ``None`` is no limit. Guarded by the sink's gate.
         self._credits = window
@@ -62,11 +62,13 @@ class Query:
     @property
     def discards(self) -> bool:
         """Whether results that wait in the outbox are no longer wanted."""
-        return self.stopped in ("cancelled", "disconnected")
+        return self.stopped in ("cancelled", "disconnected", "shutdown")
 
     def stop(self, reason: str) -> None:
-        """From the event loop: make the query end soon. The first reason counts."""
+        """From the event loop: make the query end soon, unless it has. The first reason counts."""
         with self._sink.gate:
+            if self._sealed:
+                return
             if not self.stopped:
                 self.stopped = reason
             self.cancel.set()
@@ -106,9 +108,18 @@ class Query:
             whole = all(self._push(batch) for batch in search)
         finally:
             search.close()
-        if self.stopped and (self.discards or not whole or not search.summary.complete):
+        if not self._seal() and (self.discards or not whole or not search.summary.complete):
             return self._cut(search.summary)
         return protocol.push(self._sink.push_kind, "done", [self.qid, search.summary.to_wire()])
+
+    def _seal(self) -> bool:
+        """Make the answer final: nothing can stop it any more, and so no part of it is dropped.
+
+        ``False`` when the query was stopped before.
+        """
+        with self._sink.gate:
+            self._sealed = not self.stopped
+            return self._sealed
 
     def _ending(self, error: IndexGrepError) -> bytes:
         """The last push of a query that raised ``error``, which a stop may have caused."""

@@ -45,6 +45,8 @@ DEFAULT_IDLE_S = 900.0
 _WATCH_S = 1.0
 #: How long it waits for its threads when it goes, and stays to tell its clients why it cannot serve.
 _GOODBYE_S = 3.0
+#: How long it waits for clients to read their last words: a starter may be waiting for the lock.
+_DRAIN_S = 0.5
 #: Progress pushes come at most once in so many seconds, except when the phase changes.
 _PROGRESS_S = 0.1
 
@@ -185,6 +187,7 @@ class Server:
             await asyncio.sleep(0.01)
         for connection in list(self._connections):
             connection.close()
+        deadline = time.monotonic() + _DRAIN_S
         while time.monotonic() < deadline and self._connections:
             await asyncio.sleep(0.005)
         for connection in list(self._connections):
