@@ -19,9 +19,10 @@ tree, the identity of the root, the mounts below it, and the signatures of files
 reached, every refresh is a sweep.
 
 Limits: writes through a shared memory map raise no event until the file is closed or touched otherwise; a
-sweep sees them once the kernel updates the time stamps. Nor does it raise one in the tree when a hard link is
-made in a directory that is not watched (outside the tree, hidden, ignored): writes through such a new name
-are seen by the next sweep, or with the next event on the file.
+sweep sees them once the kernel updates the time stamps. Nor is there an event on a file when a hard link to
+it is made. One in a watched directory is met by its own event; writes through one elsewhere (outside the
+tree, hidden, ignored), or one that is removed again before the next refresh, are seen by the next sweep or
+with the next event on the file.
 
 Memory for 78,000 files in 5,000 directories: 7 MB, half of it the names, each once. The paths and
 signatures of a snapshot are the caller's.
