@@ -199,6 +199,17 @@ def test_a_closed_pipe_is_quiet(canned: Callable) -> None:
     assert code == 0
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+def test_a_full_disk_is_said(canned: Callable) -> None:
+    run = subprocess.run(
+        ["sh", "-c", f'"{sys.executable}" -m indexgrep --help > /dev/full'], capture_output=True, check=False
+    )
+    assert run.returncode == 2
+    assert run.stderr == (
+        b"indexgrep: cannot write to standard output: No space left on device (os error 28)\n"
+    )
+
+
 def test_parts_of_a_file_are_one_file(cli: Callable, canned: Callable) -> None:
     def parts() -> list[FileResult]:
         lines = [Line(number, number * 4, b"foo\n", [(0, 3)]) for number in range(1, 7)]

@@ -6,43 +6,43 @@ nor git.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from ..request import FileResult, SearchRequest, Summary
-from .options import Options
-from .output import Messages
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # at run time these would only cost
+    from collections.abc import Iterator
+    from types import TracebackType
+    from typing import Any, Protocol
+
     from ..client import Client
     from ..client import Search as ClientSearch
     from ..search import Session
     from ..search.running import Search
+    from .options import Options
+    from .output import Messages
 
+    class Answer(Protocol):
+        """One running search: batches of files, target by target; ``summary`` is complete after the last."""
 
-class Answer(Protocol):
-    """One running search: batches of files in order of path; ``summary`` is complete after the last."""
+        @property
+        def summary(self) -> Summary: ...
 
-    @property
-    def summary(self) -> Summary: ...
+        def batches(self) -> Iterator[list[FileResult]]: ...
 
-    def batches(self) -> Iterator[list[FileResult]]: ...
+        def close(self) -> None: ...
 
-    def close(self) -> None: ...
+    class Engine(Protocol):
+        """What the command line asks of a worktree."""
 
+        @property
+        def root(self) -> str: ...
 
-class Engine(Protocol):
-    """What the command line asks of a worktree."""
+        def search(self, request: SearchRequest) -> Answer: ...
 
-    @property
-    def root(self) -> str: ...
+        def explain(self, request: SearchRequest) -> dict[str, Any]: ...
 
-    def search(self, request: SearchRequest) -> Answer: ...
-
-    def explain(self, request: SearchRequest) -> dict[str, Any]: ...
-
-    def close(self) -> None: ...
+        def close(self) -> None: ...
 
 
 class Engines:

@@ -7,14 +7,17 @@ complain about a pipe whose reader has gone.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from ..errors import IndexGrepError
 
 #: Bytes gathered before a write; a batch of results is flushed at its end in any case.
 _BUFFER = 1 << 16
 
 
 class Output:
-    """A buffered writer of bytes to a descriptor. Raises ``BrokenPipeError`` when nobody reads any more."""
+    """A buffered writer of bytes to a descriptor.
+
+    Writing raises ``BrokenPipeError`` when nobody reads any more, ``IndexGrepError`` on a full disk and the like.
+    """
 
     def __init__(self, descriptor: int = 1) -> None:
         self.descriptor = descriptor
@@ -27,16 +30,18 @@ class Output:
         if self._size >= _BUFFER:
             self.flush()
 
-    def write_all(self, parts: Iterable[bytes]) -> None:
-        self.write(b"".join(parts))
-
     def flush(self) -> None:
         if not self._parts:
             return
         data = memoryview(b"".join(self._parts))
         self._parts, self._size = [], 0
-        while data:
-            data = data[os.write(self.descriptor, data) :]
+        try:
+            while data:
+                data = data[os.write(self.descriptor, data) :]
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise IndexGrepError(f"cannot write to standard output: {os_error(error)}") from error
 
 
 class Messages:

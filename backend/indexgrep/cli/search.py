@@ -6,13 +6,11 @@ matched), 1 otherwise.
 
 from __future__ import annotations
 
-import copy
-import heapq
 import os
 import sys
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from ..errors import UsageError
 from ..request import FileResult, SearchRequest, Summary
@@ -23,22 +21,24 @@ from .output import Messages, Output, os_error
 from .paths import Group, Target, groups_of, order, targets_of
 
 if TYPE_CHECKING:
+    from typing import Protocol
+
     from .jsonlines import JsonPrinter
+
+    class Printer(Protocol):
+        """Prints files one after another: ``begin``, ``lines`` for each part of the file, ``end``."""
+
+        def begin(self, path: bytes, binary: str) -> None: ...
+
+        def lines(self, result: FileResult) -> None: ...
+
+        def end(self, total: FileTotal) -> None: ...
+
 
 #: How long what was printed may wait in the buffer while more comes, in seconds.
 _FLUSH_S = 0.02
 
 FOUND, NOTHING, FAULT = 0, 1, 2
-
-
-class Printer(Protocol):
-    """Prints files one after another: ``begin``, ``lines`` for each part of the file, ``end``."""
-
-    def begin(self, path: bytes, binary: str) -> None: ...
-
-    def lines(self, result: FileResult) -> None: ...
-
-    def end(self, total: FileTotal) -> None: ...
 
 
 def run(options: Options) -> int:
@@ -209,6 +209,8 @@ def _with_zeros(
     batches: Iterator[list[FileResult]], engine: engines.Engine, request: SearchRequest
 ) -> Iterator[list[FileResult]]:
     """The counts with a zero for each file that has none, which takes a second search to know."""
+    import heapq
+
     zeros = engine.search(_replaced(request, "files_without_match"))
 
     def flat(source: Iterator[list[FileResult]]) -> Iterator[tuple[bytes, int, FileResult]]:
@@ -279,6 +281,8 @@ class _Printing:
             self._printers = [StandardPrinter(settings, output.write)]
             if settings.stats:
                 # Colours do not count as bytes printed: a second printer, without them, keeps the count.
+                import copy
+
                 plain = copy.copy(settings)
                 plain.color = False
                 self._printers.append(StandardPrinter(plain, self._count))
