@@ -300,3 +300,14 @@ def _is_running(process: int) -> bool:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
         return False
+
+
+def test_kernels_are_cached_where_that_is_possible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INDEXGREP_CACHE_DIR", str(tmp_path / "cache"))
+    other = tmp_path / "cache" / "numba" / "of-another-version"
+    other.mkdir(parents=True)
+    directory = builder._numba_cache()
+    assert os.listdir(tmp_path / "cache" / "numba") == [os.path.basename(directory)]
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("INDEXGREP_CACHE_DIR", str(tmp_path / "file"))
+    assert builder._numba_cache() == ""

@@ -98,11 +98,11 @@ def candidates(index: Index, query: Query, *, after_nul: bool = True) -> Candida
     documents = _Evaluation(index).run(plan)
     if documents is None:
         return Candidates(None, plan, index.document_count)
-    always = index.unindexed
-    if after_nul and len(index.binary):
-        always = np.union1d(always, index.binary)
-    if len(always):
-        documents = np.union1d(documents, always)
+    always = [index.unindexed]
+    if after_nul:
+        always.append(index.binary)
+    if any(map(len, always)):
+        documents = _union(index, [documents, *always])
     return Candidates(documents.astype(np.uint32), plan, index.document_count)
 
 
@@ -128,7 +128,10 @@ def _part(index: Index, query: Query) -> Part:
         return Part("literal", text=query.data, grams=grams)
     if isinstance(query, And | Or):
         kind = "and" if isinstance(query, And) else "or"
-        return Part(kind, children=[_part(index, child) for child in query.children])
+        part = Part(kind, children=[_part(index, child) for child in query.children])
+        if kind == "or" and any(child.kind == "all" for child in part.children):
+            part.why = "one alternative needs no string"
+        return part
     if isinstance(query, Nothing):
         return Part("nothing", why="nothing can match")
     assert isinstance(query, All)
@@ -176,19 +179,18 @@ class _Evaluation:
 
     def _any(self, part: Part, within: Documents | None) -> Documents | None:
         if any(child.kind == "all" for child in part.children):
-            part.why = "one alternative needs no string"
             return within
-        found = [self.run(child, within) for child in part.children]
-        if any(documents is None for documents in found):
-            return within
+        found = []
+        for child in part.children:
+            documents = self.run(child, within)
+            if documents is None:
+                return within
+            found.append(documents)
         if not found:
             return np.empty(0, np.int64)
         if len(found) == 1:
             return found[0]
-        mask = np.zeros(self._index.document_count, np.bool_)
-        for documents in found:
-            mask[documents] = True
-        return np.flatnonzero(mask)
+        return _union(self._index, found)
 
     def _all(self, part: Part, within: Documents | None) -> Documents | None:
         """A conjunction: its grams and its children from the smallest bound up."""
@@ -230,10 +232,13 @@ class _Evaluation:
             part.why = "in no document"
             return np.empty(0, np.int64)
         documents = self._lists.get(part.gram.key)
-        if documents is None:
-            documents = self._index.documents_of(part.entry)
-            self._lists[part.gram.key] = documents
-        result = documents if current is None else self._common(current, documents)
+        if documents is None and current is not None and part.entry.length == self._index.bitmap_size:
+            result = self._index.among(part.entry, current)  # far cheaper than the whole list
+        else:
+            if documents is None:
+                documents = self._index.documents_of(part.entry)
+                self._lists[part.gram.key] = documents
+            result = documents if current is None else self._common(current, documents)
         part.why = f"{len(result)} candidates left"
         return result
 
@@ -252,6 +257,13 @@ class _Evaluation:
         return common
 
 
+def _union(index: Index, parts: list[Documents]) -> Documents:
+    mask = np.zeros(index.document_count, np.bool_)
+    for documents in parts:
+        mask[documents] = True
+    return np.flatnonzero(mask)
+
+
 def _steps(part: Part) -> list[tuple[int, GramPart | Part]]:
     """The grams and alternatives of a conjunction, also of those inside it, with their bounds."""
     steps: list[tuple[int, GramPart | Part]] = [(gram.bound, gram) for gram in part.grams]
@@ -267,6 +279,7 @@ def _mark(step: GramPart | Part, why: str) -> None:
     if isinstance(step, GramPart):
         step.why = why
         return
+    step.why = step.why or why
     for gram in _grams_of(step):
         gram.why = why
 

@@ -38,10 +38,6 @@ from .format import (
 )
 from .varint import decode_gaps
 
-_CHUNK = 1 << 20
-#: Paths are bounded by the system at 4096 bytes; this bounds what a damaged file could make us allocate.
-_LONGEST_PATHS = 1 << 32
-
 
 class Entry(NamedTuple):
     """What the lookup table says about one key."""
@@ -277,6 +273,12 @@ class Index:
         if documents is None or len(documents) != entry.documents or documents[-1] >= self.document_count:
             raise IndexCorrupt("a posting list is malformed")
         return documents
+
+    def among(self, entry: Entry, documents: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Those of ``documents`` that are in a list of bitmap form."""
+        bits = self.read_list(entry)
+        found: npt.NDArray[np.int64] = documents[(bits[documents >> 3] >> (documents & 7)) & 1 == 1]
+        return found
 
     def read_list(self, entry: Entry) -> npt.NDArray[np.uint8]:
         """The bytes of a list. Raises ``IndexCorrupt`` where a block of them is damaged."""

@@ -98,7 +98,7 @@ def _row(directory: Path, c: float, queries: Sequence[bytes], true: Sequence[int
     times = []
     for query, count in zip(queries, true, strict=True):
         started = time.perf_counter()
-        found = index.candidates(Literal(fold(query))).count
+        found = index.candidates(Literal(fold(query)), after_nul=False).count
         times.append(time.perf_counter() - started)
         ratios.append(math.log(max(found, 1) / max(count, 1)))
     sizes = [os.stat(directory / name).st_size for name in (POSTINGS, LOOKUP)]
