@@ -9,10 +9,10 @@ from ..pattern import CompiledPattern, compile_patterns
 from ..pattern.printer import Lines, print_rust
 from ..request import FileResult, SearchRequest
 from .binary import Mode, Rolling, binary_mode, found_at_once
-from .collector import Collector, Hits, Program
+from .collector import Collector, Hits, Program, plain_lines
 from .encoding import decode
 from .engine import Timeout, compile_engine
-from .lines import all_lines, anchored_lines, anchored_spans, complement, matching_lines
+from .lines import CHUNK, all_lines, anchored_lines, anchored_spans, complement, matching_lines
 from .multiline import Blocks, crosses_lines, needs_restart
 from .reading import ReadFailure, describe, read_file
 
@@ -28,6 +28,13 @@ class Matcher:
         self.request = request
         self.program = compile_program(pattern, request)
         self._plain = not (request.before or request.after or self.program.blocks)
+        self._simple = (
+            self._plain
+            and self.program.exact is None
+            and request.output == "lines"
+            and request.max_count is None
+            and not (request.invert or request.crlf or request.binary)
+        )
 
     def search_file(
         self,
@@ -70,6 +77,13 @@ class Matcher:
 
     def _search(self, raw: bytes, relative: str, explicit: bool, mapped: bool) -> FileResult | None:
         text = decode(raw)
+        if self._simple and not explicit and len(text) <= CHUNK:
+            spans = self.program.engine.spans(text)
+            if not spans:
+                return None
+            if self.request.text or b"\0" not in text:
+                lines, matches = plain_lines(spans, text)
+                return FileResult(relative, lines, len(lines), matches, None, len(text)) if lines else None
         request = self.request
         mode = binary_mode(text=request.text, binary=request.binary, explicit=explicit)
         if mode is Mode.CONVERT:

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from typing import Any
 
 from ..request import FileResult, Line
@@ -55,7 +55,7 @@ def search_files(
     explicit: Collection[bytes] = (),
     mapped: bool = False,
     pool: Pool | None = None,
-) -> Iterator[list[FileResult]]:
+) -> Generator[list[FileResult], None, None]:
     """The answers of ``paths`` (relative to ``root``), in their order, in batches that may be empty.
 
     A batch comes for every so many files searched, with or without answers in it, so that the caller can
@@ -76,6 +76,11 @@ def search_files(
             pool.busy.release()
     finally:
         os.close(directory)
+
+
+def searched_in(batches: int, files: int) -> int:
+    """How many of ``files`` files the first ``batches`` batches of ``search_files`` are about."""
+    return min(FIRST_BATCH + (batches - 1) * BATCH, files)
 
 
 class _Run:
