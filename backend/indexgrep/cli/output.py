@@ -7,6 +7,7 @@ complain about a pipe whose reader has gone.
 from __future__ import annotations
 
 import os
+
 from ..errors import IndexGrepError
 
 #: Bytes gathered before a write; a batch of results is flushed at its end in any case.
@@ -16,7 +17,7 @@ _BUFFER = 1 << 16
 class Output:
     """A buffered writer of bytes to a descriptor.
 
-    Writing raises ``BrokenPipeError`` when nobody reads any more, ``IndexGrepError`` on a full disk and the like.
+    Writing raises ``BrokenPipeError`` when nobody reads any more, ``IndexGrepError`` for other faults.
     """
 
     def __init__(self, descriptor: int = 1) -> None:
