@@ -6,11 +6,11 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from ..match import Matcher
-from ..request import FileResult, SearchRequest, Summary
+from ..match.pool import Pool, search_files, searched_in
+from ..request import FileResult, Summary
 
 #: A batch goes out when it has so many lines, or so much time (seconds) has passed since the one before. The
 #: first goes out with the first file that has a match, so that something is on the screen at once.
@@ -19,21 +19,16 @@ _BATCH_SECONDS = 0.02
 
 
 @dataclass(frozen=True)
-class Candidate:
-    """A file to be matched. ``path`` is relative to the root, or absolute outside it."""
-
-    path: bytes
-    #: Named by the request itself: an error in reading it is reported, and binary files are searched.
-    explicit: bool = False
-    #: ripgrep would map it into memory.
-    mapped: bool = False
-
-
-@dataclass(frozen=True)
 class Plan:
-    """What a search will read: ``candidates`` in order, ``errors`` for what could not be looked at."""
+    """What a search will read. Paths are relative to the root, or absolute outside it."""
 
-    candidates: list[Candidate]
+    #: In the order of results.
+    candidates: list[bytes]
+    #: Those that the request names itself: binary files among them are searched.
+    explicit: set[bytes]
+    #: Whether ripgrep would map them into memory.
+    mapped: bool
+    #: What could not be looked at.
     errors: list[FileResult]
 
 
@@ -46,30 +41,30 @@ class Search:
     def __init__(
         self,
         root: str,
-        request: SearchRequest,
         matcher: Matcher,
         plan: Callable[[Summary], Plan],
         summary: Summary,
+        pool: Pool | None,
         cancel: threading.Event | None,
         started: float,
     ) -> None:
         self.summary = summary
-        self._root = root
-        self._request = request
+        self._root = os.fsencode(root)
+        self._request = request = matcher.request
         self._matcher = matcher
         self._plan = plan
-        self._cancel = cancel
+        self._pool = pool
+        self._cancel = cancel or threading.Event()
         self._started = started
-        self._closed = False
         self._deadline = None if request.timeout_ms is None else started + request.timeout_ms / 1000
 
     def close(self) -> None:
         """End the search; what was found so far stays delivered."""
-        self._closed = True
+        self._cancel.set()
 
     def __iter__(self) -> Iterator[list[FileResult]]:
         planned = self._plan(self.summary)
-        matching = time.perf_counter()
+        matching = time.monotonic()
         try:
             if planned.errors:
                 self.summary.errors += len(planned.errors)
@@ -77,9 +72,9 @@ class Search:
             if self._request.limit == 0:
                 self._cut("limit")
             elif self._request.max_count != 0:
-                yield from self._batches(planned.candidates)
+                yield from self._batches(planned)
         finally:
-            now = time.perf_counter()
+            now = time.monotonic()
             self.summary.elapsed["match"] = (now - matching) * 1000
             self.summary.elapsed["total"] = (now - self._started) * 1000
 
@@ -89,20 +84,20 @@ class Search:
 
     def _stopped(self) -> bool:
         """Whether to stop now; notes why in the summary."""
-        if self._closed or (self._cancel is not None and self._cancel.is_set()):
+        if self._cancel.is_set():
             self._cut("cancelled")
-        elif self._deadline is not None and time.perf_counter() > self._deadline:
+        elif self._deadline is not None and time.monotonic() > self._deadline:
             self._cut("timeout")
         return not self.summary.complete
 
-    def _batches(self, candidates: list[Candidate]) -> Iterator[list[FileResult]]:
+    def _batches(self, planned: Plan) -> Iterator[list[FileResult]]:
         batch: list[FileResult] = []
         lines = 0
         flushed = 0.0  # the first result goes out at once
-        for result in self._limited(self._results(candidates)):
+        for result in self._limited(self._results(planned)):
             batch.append(result)
             lines += len(result.lines)
-            now = time.perf_counter()
+            now = time.monotonic()
             if lines >= _BATCH_LINES or now - flushed > _BATCH_SECONDS:
                 yield batch
                 batch, lines, flushed = [], 0, now
@@ -133,42 +128,36 @@ class Search:
         self.summary.matches += result.matches
         return result
 
-    def _results(self, candidates: list[Candidate]) -> Iterator[FileResult]:
+    def _results(self, planned: Plan) -> Iterator[FileResult]:
         """What the candidates answer, one after another, until the search is to stop."""
-        search_file = self._matcher.search_file
-        summary = self.summary
+        batches = search_files(
+            self._matcher,
+            planned.candidates,
+            root=self._root,
+            cancel=self._cancel,
+            deadline=self._deadline,
+            explicit=planned.explicit,
+            mapped=planned.mapped,
+            pool=self._pool,
+        )
         try:
-            root = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError as error:
-            yield FileResult("", error=f"{error.strerror} (os error {error.errno})")
-            return
-        try:
-            for candidate in candidates:
+            for number, batch in enumerate(batches, 1):
                 if self._stopped():
                     return
-                result = search_file(
-                    candidate.path,
-                    os.fsdecode(candidate.path),
-                    dir_fd=root,
-                    explicit=candidate.explicit,
-                    mapped=candidate.mapped,
-                )
-                summary.verified += 1
-                if result is None:
-                    continue
-                if result.error is not None and not candidate.explicit and not _exists(root, candidate.path):
-                    continue  # it vanished after the search began: it has no text to miss
-                summary.bytes_searched += result.bytes_searched
-                yield result
+                self.summary.verified = searched_in(number, len(planned.candidates))
+                for result in batch:
+                    if result.error is not None and self._vanished(result.path, planned):
+                        continue
+                    self.summary.bytes_searched += result.bytes_searched
+                    yield result
+            self._stopped()  # the batches end early too
         finally:
-            os.close(root)
+            batches.close()
 
-
-def _exists(root: int, path: bytes) -> bool:
-    with suppress(OSError):
-        os.lstat(path, dir_fd=root)
-        return True
-    return False
+    def _vanished(self, path: str, planned: Plan) -> bool:
+        """Whether a file was removed after the search began: then it has no text to miss."""
+        name = os.fsencode(path)
+        return name not in planned.explicit and not os.path.lexists(os.path.join(self._root, name))
 
 
 def _first(result: FileResult, limit: int) -> FileResult:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..request import SearchRequest
+from ..tree.filter import needs_walk
+from ..tree.monitor import Monitor
 from ..tree.root import Root
 from ..tree.walk import WalkOptions, absolute, relative_to
 
@@ -56,20 +57,17 @@ def _target(root_path: bytes, cwd: bytes, argument: str) -> Target:
     return Target(name, argument, "file")
 
 
-def in_universe(target: Target, request: SearchRequest, covers: Callable[[bytes], bool]) -> bool:
-    """Whether the files of ``target`` are those of the standard universe below it.
+def in_universe(target: Target, options: WalkOptions, monitor: Monitor) -> bool:
+    """Whether the files of ``target`` can be told from the standard universe, by ``Filter``.
 
-    ``covers`` tells whether the standard walk entered a directory. Flags that reach further than plain
-    ``rg``, and globs that include (they override ignore rules), need a walk of their own.
+    Flags that reach further than plain ``rg`` need a walk of their own.
     """
     return (
         target.kind == "directory"
         and not target.name.startswith(b"/")
-        and covers(target.name)
-        and not (request.hidden or request.no_ignore or request.no_ignore_vcs or request.follow)
-        and request.max_depth is None
-        and request.max_filesize is None
-        and not (request.types or request.types_not or request.globs or request.iglobs)
+        and monitor.covers(target.name)
+        and not needs_walk(options)
+        and not (monitor.depends_on_cwd and options.cwd)
     )
 
 

@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,14 +16,16 @@ from ..errors import IndexCorrupt, IndexFault
 from ..index.candidates import Candidates, candidates
 from ..index.reader import Index
 from ..match import Matcher
+from ..match.pool import Pool
 from ..pattern import CompiledPattern, PatternOptions, compile_patterns
 from ..request import FileResult, SearchRequest, Summary
+from ..tree.filter import Filter
 from ..tree.monitor import Monitor
 from ..tree.root import Root, find_root
 from ..tree.walk import walk
 from . import base
 from .explain import explanation
-from .running import Candidate, Plan, Search
+from .running import Plan, Search
 from .scope import Target, in_universe, path_order, targets, walk_options
 from .view import View, documents_below, empty_view
 
@@ -39,10 +41,11 @@ _RENEW_SHARE = 0.05
 class Session:
     """An open worktree. Thread-safe: searches, explanations, status and one build may run at once."""
 
-    def __init__(self, root: Root, *, watch: bool = True) -> None:
-        """``watch=False`` sweeps the tree for changes at every query (for tests, and for one query only)."""
+    def __init__(self, root: Root, *, watch: bool = True, workers: bool = False) -> None:
+        """``watch=False`` sweeps the tree for changes at every query; ``workers`` has other processes help
+        with large searches, which pays where there will be more than one."""
         self.root = root
-        self._watch = watch
+        self._pool = Pool() if workers else None
         self._lock = threading.Lock()  # over the monitor's refreshes and the view they make
         self._building = threading.Lock()
         self._monitor = Monitor(root, watch=watch)
@@ -50,13 +53,17 @@ class Session:
         self._view = empty_view(self._opened())
 
     @classmethod
-    def open(cls, path: str, *, force_root: bool = False, watch: bool = True) -> Session:
+    def open(
+        cls, path: str, *, force_root: bool = False, watch: bool = True, workers: bool = False
+    ) -> Session:
         """The session for the worktree that ``path`` lies in. Raises ``RootError``."""
-        return cls(find_root(path, force=force_root), watch=watch)
+        return cls(find_root(path, force=force_root), watch=watch, workers=workers)
 
     def close(self) -> None:
         """Free watches and files. Searches that still run are to be cancelled before."""
         self._monitor.close()
+        if self._pool is not None:
+            self._pool.close()
         with self._lock:
             view, self._view = self._view, empty_view(None)
         if view.index is not None:
@@ -69,7 +76,7 @@ class Session:
 
         Raises ``PatternError`` and ``UsageError`` at once; ``RootError`` may also come while it runs.
         """
-        started = time.perf_counter()
+        started = time.monotonic()
         pattern = compiled(request)
         matcher = Matcher(pattern, request)
         summary = Summary()
@@ -77,7 +84,7 @@ class Session:
         def plan(summary: Summary) -> Plan:
             return self._plan(request, pattern, summary)
 
-        return Search(self.root.path, request, matcher, plan, summary, cancel, started)
+        return Search(self.root.path, matcher, plan, summary, self._pool, cancel, started)
 
     def explain(self, request: SearchRequest) -> dict[str, Any]:
         """How a search would be answered; the map is described in ``search.explain``."""
@@ -114,11 +121,11 @@ class Session:
         summary.served_by = "scan" if found is None or found.documents is None else "index"
         summary.scan_reason = reason
         chosen = _Chosen(view, found)
-        planned = Plan([], [])
         wanted = targets(self.root, request)
         mapped = len(wanted) <= _MAPPED_FILES and all(target.kind == "file" for target in wanted)
+        planned = Plan([], set(), mapped, [])
         for target in wanted:
-            self._add(target, request, chosen, mapped, planned, summary)
+            self._add(target, request, chosen, planned, summary)
         summary.candidates = len(planned.candidates)
         summary.elapsed["refresh"] = (refreshed - started) * 1000
         summary.elapsed["plan"] = (time.perf_counter() - refreshed) * 1000
@@ -129,29 +136,36 @@ class Session:
         target: Target,
         request: SearchRequest,
         chosen: _Chosen,
-        mapped: bool,
         planned: Plan,
         summary: Summary,
     ) -> None:
         """Add the candidates of one target."""
         if target.kind == "missing":
             planned.errors.append(FileResult(os.fsdecode(target.name), error=target.error))
-        elif target.kind == "file":
+            return
+        if target.kind == "file":
             summary.documents += 1
-            planned.candidates.append(Candidate(target.name, explicit=True, mapped=mapped))
-        elif in_universe(target, request, self._monitor.covers):
-            files, documents = chosen.below(target.prefix)
-            summary.documents += documents
-            planned.candidates.extend(map(Candidate, files))
+            planned.candidates.append(target.name)
+            planned.explicit.add(target.name)
+            return
+        options = walk_options(target, request)
+        if in_universe(target, options, self._monitor):
+            summary.documents += chosen.count(target.prefix)
+            files = chosen.below(target.prefix)
+            narrowed = Filter(self.root, options, target.argument)
+            if narrowed.narrows:
+                files = narrowed.keep(files)
+            if narrowed.reaches_beyond:
+                files += self._monitor.beyond(narrowed)
         else:
-            walked = walk(self.root, walk_options(target, request))
+            walked = walk(self.root, options)
             summary.freshness = "walk"
             summary.documents += len(walked.files)
-            files = sorted(chosen.among(walked.files), key=path_order)
-            planned.candidates.extend(map(Candidate, files))
+            files = chosen.among(walked.files)
             planned.errors.extend(
                 FileResult(os.fsdecode(path), error=message) for path, message in walked.errors
             )
+        planned.candidates.extend(sorted(files, key=path_order))
 
     def _candidates(
         self, view: View, request: SearchRequest, pattern: CompiledPattern
@@ -274,25 +288,28 @@ class _Chosen:
             self._documents = np.flatnonzero(view.live)
         self._rules_out = found is not None and found.documents is not None
 
-    def below(self, prefix: bytes) -> tuple[list[bytes], int]:
-        """Those of the universe below ``prefix`` in the order of results, and how many files are there."""
+    def count(self, prefix: bytes) -> int:
+        """How many files of the universe are below ``prefix``."""
         view = self._view
-        files: list[bytes] = []
-        documents = len(view.extra) if not prefix else 0
-        extra: Iterable[bytes] = view.extra
-        if prefix:
-            extra = [path for path in view.extra if path.startswith(prefix)]
-            documents = len(extra)
+        if not prefix:
+            return view.documents
+        count = sum(path.startswith(prefix) for path in view.extra)
         if view.index is not None:
             first, last = documents_below(view.index, prefix)
-            documents += int(np.count_nonzero(view.live[first:last]))
-            chosen = self._documents
-            if prefix:
-                chosen = chosen[np.searchsorted(chosen, first) : np.searchsorted(chosen, last)]
-            files = view.index.paths_of(chosen)
-        files += extra
-        files.sort(key=path_order)
-        return files, documents
+            count += int(np.count_nonzero(view.live[first:last]))
+        return count
+
+    def below(self, prefix: bytes) -> list[bytes]:
+        """Those of the universe below ``prefix``."""
+        view = self._view
+        files = [path for path in view.extra if path.startswith(prefix)]
+        if view.index is None:
+            return files
+        chosen = self._documents
+        if prefix:
+            first, last = documents_below(view.index, prefix)
+            chosen = chosen[np.searchsorted(chosen, first) : np.searchsorted(chosen, last)]
+        return files + view.index.paths_of(chosen)
 
     def among(self, files: list[bytes]) -> list[bytes]:
         """Those of ``files`` that the index does not rule out."""
