@@ -12,7 +12,7 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 #: What a process that only talks to the server must not pay for.
-HEAVY = ("numpy", "numba", "llvmlite", "pygit2", "regex", "paula", "rignore", "asyncio", "multiprocessing")
+HEAVY = ("numpy", "numba", "llvmlite", "pygit2", "regex", "paula", "asyncio", "multiprocessing")
 
 
 def _modules_after(statement: str) -> set[str]:

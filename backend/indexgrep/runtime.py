@@ -13,15 +13,16 @@ All of it is private (0700/0600): an index reveals the code, and a peer on the s
 
 from __future__ import annotations
 
-import hashlib
-import logging
-import logging.handlers
 import os
 import stat
-import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .errors import IndexGrepError
+
+# What a client does not need at every start is imported where it is used.
+if TYPE_CHECKING:
+    import logging
 
 #: A Unix socket's path may have 107 bytes on Linux and 103 on macOS.
 _SOCKET_PATH_LIMIT = 100
@@ -49,6 +50,8 @@ def runtime_dir() -> Path:
     elif os.environ.get("XDG_RUNTIME_DIR"):
         path = Path(os.environ["XDG_RUNTIME_DIR"], "indexgrep")
     else:
+        import tempfile
+
         path = Path(tempfile.gettempdir(), f"indexgrep-{os.getuid()}")
     try:
         private_dir(path)
@@ -73,6 +76,8 @@ def private_dir(path: Path) -> None:
 
 def root_key(root: str | os.PathLike[str]) -> str:
     """A short name for a worktree root, the same for every spelling that resolves to it."""
+    import hashlib
+
     real = os.fsencode(os.path.realpath(root))
     return hashlib.sha256(real).hexdigest()[:16]
 
@@ -98,14 +103,17 @@ def log_path() -> Path:
     return Path(platformdirs.user_state_dir("indexgrep", appauthor=False), "log")
 
 
-def setup_log(process: str, level: int = logging.INFO) -> logging.Logger:
+def setup_log(process: str) -> logging.Logger:
     """The ``indexgrep`` logger, writing to ``log_path()`` (1 MB, one old file kept).
 
     ``process`` names the writer in each line. Where the log cannot be written it is silently not written:
     a search must not fail for it. Contents of files never go to the log.
     """
+    import logging
+    import logging.handlers
+
     logger = logging.getLogger("indexgrep")
-    logger.setLevel(level)
+    logger.setLevel(logging.INFO)
     logger.propagate = False
     for handler in list(logger.handlers):
         logger.removeHandler(handler)

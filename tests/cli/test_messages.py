@@ -281,7 +281,7 @@ def test_a_query_imports_nothing_heavy() -> None:
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(run.stdout.split())
-    assert not loaded & {"numpy", "numba", "pygit2", "regex", "paula", "rignore", "argparse", "asyncio"}
+    assert not loaded & {"numpy", "numba", "pygit2", "regex", "paula", "argparse", "asyncio"}
     assert not [
         name for name in loaded if re.match(r"indexgrep\.(search|tree|index|match|grams|pattern)", name)
     ]
