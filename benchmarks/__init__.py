@@ -1,0 +1,17 @@
+"""``make bench``: indexgrep and its peers on one tree, measured in one run.
+
+============ ====================================================================================
+module       concern
+============ ====================================================================================
+corpus       the Linux source from Debian's package, as a repository in the cache
+queries      what is asked
+measure      wall time, CPU time and memory of a whole process tree; medians
+peers        the other tools: how each builds, answers and is cleaned up after
+ours         indexgrep's server: build, index sizes, answers over the socket, memory
+editor       Neovim: from the command to results on the screen
+report       tables for people, JSON for programs
+``__main__`` the run
+============ ====================================================================================
+
+All indexes go to a temporary directory; the tree that is searched is only read.
+"""
