@@ -49,7 +49,7 @@ def build_table(builds: dict[str, dict[str, Any]], text_bytes: int) -> str:
 
 
 def query_table(queries: Sequence[dict[str, Any]], peers: Sequence[str]) -> str:
-    """Medians in milliseconds. `=` after the lines, `!` after a time: that they equal ripgrep, that they do not."""
+    """Medians in milliseconds; `=` after the lines says that they equal ripgrep, `!` that a peer differs."""
     rows = []
     for query in queries:
         times = query["seconds"]
