@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 
 from indexgrep.errors import Cancelled, PatternError, RootError
 from indexgrep.request import SearchRequest
-from indexgrep.search import Session
+from indexgrep.search import Session, base
 from support.hostile import build_hostile
 from support.oracle import ask_ripgrep, difference, records
 
@@ -370,6 +371,32 @@ def test_a_cancelled_build_leaves_no_index(repository: Path, open_session: Open)
         session.build(None, cancel)
     assert session.status()["index"]["state"] == "absent"
     assert found(session, "needle_one") == [("readme.md", 1), ("src/main.c", 3)]
+
+
+def test_a_build_waits_for_another_and_takes_what_it_made(repository: Path, open_session: Open) -> None:
+    first, second = open_session(repository), open_session(repository)
+    phases: list[str] = []
+
+    def build_second(_: dict[str, object]) -> None:
+        if not threads:
+            threads.append(threading.Thread(target=second.build, args=(lambda s: phases.append(s["phase"]),)))
+            threads[0].start()
+            while "wait" not in phases:
+                time.sleep(0.01)
+
+    threads: list[threading.Thread] = []
+    first.build(build_second)
+    threads[0].join()
+    assert set(phases) == {"wait", "ready"}
+    assert second.status()["index"]["dir"] == first.status()["index"]["dir"]
+    assert summary_of(second, "needle_one").served_by == "index"
+
+
+def test_a_build_that_waits_can_be_cancelled(repository: Path, open_session: Open) -> None:
+    session = open_session(repository)
+    cancel = threading.Event()
+    with base.store_of(session.root).lock(), pytest.raises(Cancelled):
+        session.build(lambda _: cancel.set(), cancel)
 
 
 def test_an_index_far_from_the_tree_is_stale(

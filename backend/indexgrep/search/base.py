@@ -10,16 +10,22 @@ serves the worktree it was made in: several worktrees of a repository share the 
 
 from __future__ import annotations
 
+import os
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
+from ..errors import Cancelled, IndexLocked
 from ..index.reader import Index
 from ..index.store import Store
 from ..runtime import root_key
 from ..tree.commit import Blobs, head_commit
 from ..tree.root import Root
 from .view import View
+
+#: How often a build that another process holds up looks again, in seconds.
+_LOCK_SECONDS = 0.5
 
 
 def store_of(root: Root) -> Store:
@@ -59,24 +65,49 @@ def build(
 ) -> Index:
     """Build and open the base of HEAD; ``view`` is the universe as it is now.
 
-    Raises ``IndexFault``, ``IndexLocked`` and ``Cancelled``.
+    While another process builds in the same repository this one waits (``progress`` then has the phase
+    ``wait``), and takes what was made if it is the same. Raises ``IndexFault`` and ``Cancelled``.
     """
     commit = head_commit(root)
-    universe = view.paths()
-    if commit is None:
-        return store_of(root).build(_name(root, ""), root.path, universe, progress=progress, cancel=cancel)
-    # Files that plain ``rg`` does not search (tracked but ignored) would never be asked for.
-    paths = [path for path in universe if path in commit.files]
-    blobs = Blobs(root, commit)
-    return store_of(root).build(
-        _name(root, commit.id),
-        root.path,
-        paths,
-        commit=commit.id,
-        read_blob=blobs.read,
-        progress=progress,
-        cancel=cancel,
-    )
+    paths = view.paths()
+    store = store_of(root)
+    name = _name(root, "" if commit is None else commit.id)
+    read_blob = None
+    if commit is not None:
+        # Files that plain ``rg`` does not search (tracked but ignored) would never be asked for.
+        paths = [path for path in paths if path in commit.files]
+        read_blob = Blobs(root, commit).read
+    waiting_since = time.time()
+    while True:
+        try:
+            return store.build(
+                name,
+                root.path,
+                paths,
+                commit="" if commit is None else commit.id,
+                read_blob=read_blob,
+                progress=progress,
+                cancel=cancel,
+            )
+        except IndexLocked:
+            if progress is not None:
+                progress({"phase": "wait"})
+        (cancel or threading.Event()).wait(_LOCK_SECONDS)
+        if cancel is not None and cancel.is_set():
+            raise Cancelled("the build was cancelled")
+        index = _built_since(store, name, waiting_since)
+        if index is not None:
+            return index
+
+
+def _built_since(store: Store, name: str, when: float) -> Index | None:
+    """The base ``name``, if another process has made it since ``when`` (seconds since the epoch)."""
+    try:
+        if os.stat(store.path(name)).st_mtime < when:
+            return None
+    except OSError:
+        return None
+    return store.open(name)
 
 
 def quarantine(root: Root, index: Index) -> None:

@@ -226,8 +226,7 @@ class Session:
         """Make the index of the present commit, and use it from then on; nothing to do when it is fresh.
 
         ``progress`` is called with maps as ``progress`` pushes carry (``doc/protocol.md``). Raises
-        ``IndexFault`` where it cannot be made or written, ``IndexLocked`` while another process makes it,
-        ``Cancelled``.
+        ``IndexFault`` where it cannot be made or written, and ``Cancelled``.
         """
         with self._building:
             if not force and self._state(self._refreshed()) == "ready":

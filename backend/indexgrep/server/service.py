@@ -47,6 +47,8 @@ _WATCH_S = 1.0
 _GOODBYE_S = 3.0
 #: How long it waits for clients to read their last words: a starter may be waiting for the lock.
 _DRAIN_S = 0.5
+#: How often a server in use looks whether its index is worth renewing, in seconds.
+_RENEW_S = 30.0
 #: Progress pushes come at most once in so many seconds, except when the phase changes.
 _PROGRESS_S = 0.1
 
@@ -86,6 +88,8 @@ class Server:
         self._stop: asyncio.Event
         self._stopping = False
         self._build: threading.Event | None = None
+        self._build_failed = False
+        self._looked_at_index = time.monotonic()
         self._progress: dict[str, Any] | None = None
         self._progress_sent = 0.0
 
@@ -160,6 +164,17 @@ class Server:
                 log.info("going: %s", why)
                 self._stop.set()
                 return
+            await self._renew()
+
+    async def _renew(self) -> None:
+        """Build anew once the tree has moved far from the index; not again and again where that fails."""
+        now = time.monotonic()
+        used = self._last_active > self._looked_at_index
+        if not self._auto_build or self._build_failed or not used or now < self._looked_at_index + _RENEW_S:
+            return
+        self._looked_at_index = now
+        if self._build is None and self._session.done() and self._session.exception() is None:
+            await self._build_if_needed(self._session.result())
 
     def _reason_to_go(self) -> str:
         if _identity(self.root) != self._root_identity:
@@ -311,6 +326,7 @@ class Server:
         self._build = None
         self.touched()
         error = build.exception()
+        self._build_failed = error is not None
         if error is None:
             if self._progress is None or self._progress.get("phase") != "ready":
                 self._broadcast({**(self._progress or {}), "phase": "ready"})
