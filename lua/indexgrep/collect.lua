@@ -1,5 +1,7 @@
 --- A search whose answer is gathered as rows and handed to views (the results window, the quickfix list) in
---- small portions, so that the editor stays at the user's service however much comes.
+--- small portions, so that the editor stays at the user's service however much comes. What somebody looks at
+--- is served first; a view in the background (the quickfix list, which is slow to fill) gets the time that is
+--- left.
 
 local rows_of = require("indexgrep.rows")
 
@@ -12,6 +14,7 @@ local PAUSE_MS = 1
 local ROWS_AT_A_TIME = 64
 
 ---@class indexgrep.View
+---@field background boolean? serve the others first
 --- Rows first..last are new.
 ---@field append fun(self: indexgrep.View, collection: indexgrep.Collection, first: integer, last: integer)
 ---@field update fun(self: indexgrep.View, collection: indexgrep.Collection) the state changed
@@ -33,7 +36,7 @@ local ROWS_AT_A_TIME = 64
 ---@field private views indexgrep.View[]
 ---@field private queue indexgrep.File[]
 ---@field private taken integer files of the queue that became rows
----@field private shown integer rows that the views have
+---@field private shown table<indexgrep.View, integer> rows that each view has
 ---@field private outcome indexgrep.Event?
 ---@field private pumping boolean
 ---@field private last_path string?
@@ -44,15 +47,20 @@ Collection.__index = Collection
 ---@param view indexgrep.View
 function Collection:add_view(view)
   table.insert(self.views, view)
-  if self.shown > 0 then
-    view:append(self, 1, self.shown)
-  end
+  self.shown[view] = 0
   view:update(self)
+  self:start_pump()
 end
 
 ---@return boolean
 function Collection:is_running()
   return self.state == "searching"
+end
+
+--- Whether the search is over and every view has every row.
+---@return boolean
+function Collection:is_settled()
+  return self.state ~= "searching" and not self.pumping
 end
 
 ---@private
@@ -78,37 +86,70 @@ function Collection:take(file)
   end
 end
 
---- Takes files from the queue and shows their rows for as long as a portion may last, then yields.
+--- Hands the next few rows to a view that lacks some.
 ---@private
-function Collection:pump()
-  local began = vim.uv.hrtime()
-  while vim.uv.hrtime() - began < PORTION_NS do
-    if self.shown < #self.rows then
-      local first = self.shown + 1
-      self.shown = math.min(self.shown + ROWS_AT_A_TIME, #self.rows)
-      for _, view in ipairs(self.views) do
-        view:append(self, first, self.shown)
-      end
-    elseif self.taken < #self.queue then
-      self.taken = self.taken + 1
-      self:take(self.queue[self.taken])
-    else
-      self.queue, self.taken = {}, 0
-      break
+---@param background boolean to one in the background, or to one in the foreground
+---@return boolean handed
+function Collection:show_some(background)
+  for _, view in ipairs(self.views) do
+    local shown = self.shown[view]
+    if shown < #self.rows and (view.background or false) == background then
+      local last = math.min(shown + ROWS_AT_A_TIME, #self.rows)
+      self.shown[view] = last
+      view:append(self, shown + 1, last)
+      return true
     end
   end
-  self.pumping = self.shown < #self.rows or self.taken < #self.queue
-  if self.pumping then
-    vim.defer_fn(function()
-      self:pump()
-    end, PAUSE_MS)
-  elseif self.outcome and self.state == "searching" then
+  return false
+end
+
+---@private
+---@return boolean taken
+function Collection:take_next()
+  if self.taken < #self.queue then
+    self.taken = self.taken + 1
+    self:take(self.queue[self.taken])
+    return true
+  end
+  self.queue, self.taken = {}, 0
+  return false
+end
+
+--- The search is over once everybody who looks has seen all that came.
+---@private
+function Collection:conclude()
+  if self.outcome and self.state == "searching" then
     self.state = self.outcome.event
     self.summary = self.outcome.summary
     self.error = self.outcome.error
     self.progress = nil
   end
+end
+
+--- Works for as long as a portion may last, then yields.
+---@private
+function Collection:pump()
+  local began = vim.uv.hrtime()
+  self.pumping = true
+  while self.pumping and vim.uv.hrtime() - began < PORTION_NS do
+    if not self:show_some(false) and not self:take_next() then
+      self:conclude()
+      self.pumping = self:show_some(true)
+    end
+  end
   self:tell_views()
+  if self.pumping then
+    vim.defer_fn(function()
+      self:pump()
+    end, PAUSE_MS)
+  end
+end
+
+---@private
+function Collection:start_pump()
+  if not self.pumping then
+    self:pump()
+  end
 end
 
 ---@private
@@ -124,10 +165,7 @@ function Collection:on_event(event)
   else
     self.outcome = event
   end
-  if not self.pumping then
-    self.pumping = true
-    self:pump()
-  end
+  self:start_pump()
 end
 
 --- Stops the search; the rows that came stay.
@@ -138,6 +176,7 @@ function Collection:stop()
     self.progress = nil
     self.handle:cancel()
     self:tell_views()
+    self:start_pump()
   end
 end
 
@@ -174,7 +213,8 @@ function Collection:state_text()
   elseif self.state == "stopped" then
     return "stopped"
   elseif self.state == "failed" then
-    return "failed"
+    -- Where rows hide it, the message is not seen otherwise.
+    return #self.rows > 0 and "failed: " .. self.error.message:match("^[^\n]*") or "failed"
   end
   local reason = self.summary.reason
   if self.summary.complete == false and reason == "limit" then
@@ -204,7 +244,7 @@ function M.start(title, pattern, options)
     views = {},
     queue = {},
     taken = 0,
-    shown = 0,
+    shown = {},
     pumping = false,
   }, Collection)
   collection.handle = require("indexgrep").search(pattern, options, function(event)

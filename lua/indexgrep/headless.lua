@@ -52,7 +52,7 @@ function M.search(args)
     return 2
   end
   vim.wait(PATIENCE_MS, function()
-    return not collection:is_running()
+    return collection:is_settled()
   end, 2)
   if collection:is_running() then
     collection:stop()

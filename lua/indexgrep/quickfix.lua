@@ -5,24 +5,35 @@ local M = {}
 
 ---@class indexgrep.Quickfix: indexgrep.View
 ---@field id integer
+---@field private filled integer rows in the list
+---@field private title string?
 local Quickfix = {}
 Quickfix.__index = Quickfix
 
----@param root string
+--- The buffers of files that were found before. To find one by its name, Neovim compares the names of all.
+local buffers = {} ---@type table<string, integer>
+
+--- The buffer of a file: made, unlisted and not loaded, where there is none. The name is taken as it stands.
+---@param path string absolute
+---@return integer
+local function buffer_of(path)
+  local buf = buffers[path]
+  if not buf or not vim.api.nvim_buf_is_valid(buf) or vim.api.nvim_buf_get_name(buf) ~= path then
+    buf = vim.fn.bufadd(path)
+    buffers[path] = buf
+  end
+  return buf
+end
+
+---@param buf integer
 ---@param row indexgrep.Row
 ---@return table
-local function item_of(root, row)
-  local filename = vim.fs.joinpath(root, row.path)
+local function item_of(buf, row)
   if row.note then
-    return {
-      filename = filename,
-      text = row.note,
-      type = row.error and "E" or "I",
-      valid = row.error and 0 or 1,
-    }
+    return { bufnr = buf, text = row.note, type = row.error and "E" or "I", valid = row.error and 0 or 1 }
   end
   return {
-    filename = filename,
+    bufnr = buf,
     lnum = row.lnum,
     end_lnum = row.end_lnum,
     col = row.col + 1,
@@ -37,15 +48,22 @@ end
 ---@param last integer
 function Quickfix:append(collection, first, last)
   local items = {}
+  local path, buf
   for index = first, last do
-    table.insert(items, item_of(collection.root, collection.rows[index]))
+    local row = collection.rows[index]
+    if row.path ~= path then
+      path = row.path
+      buf = buffer_of(vim.fs.joinpath(collection.root, path))
+    end
+    table.insert(items, item_of(buf, row))
   end
   vim.fn.setqflist({}, "a", { id = self.id, items = items })
+  self.filled = last
 end
 
 ---@param collection indexgrep.Collection
 function Quickfix:update(collection)
-  local state = collection:state_text()
+  local state = self.filled < #collection.rows and "searching…" or collection:state_text()
   local title = ("IndexGrep %s (%s%s)"):format(
     collection.title,
     collection:count_text(),
@@ -77,7 +95,8 @@ end
 function M.new(collection)
   local context = { indexgrep = { root = collection.root, request = collection.request } }
   vim.fn.setqflist({}, " ", { nr = "$", title = "IndexGrep", context = context, items = {} })
-  return setmetatable({ id = vim.fn.getqflist({ nr = "$", id = 0 }).id }, Quickfix)
+  local id = vim.fn.getqflist({ nr = "$", id = 0 }).id
+  return setmetatable({ id = id, background = true, filled = 0 }, Quickfix)
 end
 
 return M

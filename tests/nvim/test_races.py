@@ -160,6 +160,19 @@ def test_server_killed_in_the_middle(nvim: str, short_tmp: Path) -> None:
         assert vim.notices() == []
 
 
+def test_server_killed_in_the_middle_in_the_window(nvim: str, short_tmp: Path) -> None:
+    def play(query: FakeQuery) -> None:
+        query.results([ONE])
+        query.hang_up()
+
+    with FakeServer(runtime.socket_path(short_tmp), play), editor(nvim, short_tmp, size=(120, 30)) as vim:
+        vim.command("IndexGrep foo")
+        vim.wait(lambda: vim.shows("1 line in 1 file · failed: the indexgrep server went away"))
+        assert vim.shows("a.c:1:5: int foo;")
+        assert vim.shows("Run the search again.")
+        assert vim.notices() == []
+
+
 def test_server_killed_before_it_answered_is_asked_once_more(nvim: str, short_tmp: Path) -> None:
     asked: list[int] = []
 

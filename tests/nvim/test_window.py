@@ -392,7 +392,9 @@ def test_swap_file_is_a_question_not_an_error(nvim: str, short_tmp: Path) -> Non
             other.command("edit a.c")
             other.lua("vim.api.nvim_buf_set_lines(0, 0, 1, false, { 'changed' }); vim.cmd.preserve()")
             # As a crashed editor leaves it: Neovim itself steps aside for one that runs on.
-            os.kill(other.lua("return vim.uv.os_getpid()"), 9)
+            pid = other.lua("return vim.uv.os_getpid()")
+            os.kill(pid, 9)
+            editor.wait(lambda: not Path(f"/proc/{pid}/exe").exists())
         editor.lua(swap, str(short_tmp))
         editor.lua("vim.fn.confirm = function(question) _G.asked = question; return 1 end")
         editor.keys("<CR>")
