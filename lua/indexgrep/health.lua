@@ -25,7 +25,7 @@ end
 --- Runs a command and waits for it.
 ---@param command string[]
 ---@return boolean ok
----@return string output its first line, or what went wrong
+---@return string output its first line, or the last one on what went wrong
 local function run(command)
   local ok, result = pcall(function()
     return vim.system(command, { text = true, timeout = PATIENCE_MS * 3 }):wait()
@@ -34,7 +34,8 @@ local function run(command)
     return false, tostring(result)
   end
   local output = vim.trim(result.stdout ~= "" and result.stdout or result.stderr or "")
-  return result.code == 0, output:match("^[^\n]*")
+  -- Of a traceback, the last line tells.
+  return result.code == 0, output:match(result.code == 0 and "^[^\n]*" or "[^\n]*$")
 end
 
 --- The file that says which remote plugins there are.

@@ -103,7 +103,13 @@ end
 ---@param otherwise string
 ---@return indexgrep.Error
 local function start_fault(text, otherwise)
-  local message, hint = vim.trim(text or ""):match("^([^\n]*)\n?(.*)$")
+  text = vim.trim(text or "")
+  if text:find("Traceback (most recent call last)", 1, true) then
+    -- An installation that lacks a part; what is missing stands last.
+    local reason = text:match("[^\n]*$")
+    return notify.fault("server", ("the indexgrep backend does not run: %s"):format(reason), FIX)
+  end
+  local message, hint = text:match("^([^\n]*)\n?(.*)$")
   message = message:gsub("^indexgrep: ", "")
   if message == "" then
     message = otherwise

@@ -174,17 +174,31 @@ def test_missing_backend_is_one_message_with_the_fix(
             assert editor.notices() == []
 
 
-def test_backend_that_fails_to_start(nvim: str, repository: Path, short_tmp: Path) -> None:
+TRACEBACK = "Traceback (most recent call last):\n  File x\nModuleNotFoundError: No module named 'numpy'"
+
+
+@pytest.mark.parametrize(
+    ("said", "message", "fix"),
+    [
+        ("indexgrep: the disk is full\nMake room.", "the disk is full", "Make room."),
+        (TRACEBACK, "backend does not run: ModuleNotFoundError: No module named 'numpy'", "checkhealth"),
+        ("", "server start", "checkhealth"),
+    ],
+)
+def test_backend_that_fails_to_start(
+    nvim: str, repository: Path, short_tmp: Path, said: str, message: str, fix: str
+) -> None:
     script = short_tmp / "broken"
-    script.write_text(
-        "#!/bin/sh\necho 'indexgrep: cannot import numpy' >&2\necho 'Install it.' >&2\nexit 2\n"
-    )
+    script.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{said}\nEND\nexit 2\n")
     script.chmod(0o755)
     init = write_init(short_tmp / "init.lua", f"vim.g.indexgrep = {{ command = {str(script)!r} }}\n")
     with Editor(nvim, init, cwd=repository) as editor:
         editor.command("IndexGrep foo")
         editor.wait(editor.notices)
-        assert editor.notices() == ["indexgrep: cannot import numpy\nInstall it."]
+        assert len(editor.notices()) == 1
+        shown, _, hint = editor.notices()[0].partition("\n")
+        assert message in shown
+        assert fix in hint
 
 
 def test_home_as_root_is_refused_with_a_word(nvim: str, short_tmp: Path) -> None:
