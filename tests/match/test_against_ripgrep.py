@@ -125,8 +125,8 @@ def _comparable(
     if request.max_count is not None:
         # Up to which byte it looks before it stops depends on the search.
         answer.bytes_searched = 0
-    if pattern.text_anchors or (request.invert and request.multiline and request.max_count):
-        # \A has a span on the first line of each of its buffers; -U -v -m shows matches past the limit.
+    if request.multiline and (pattern.text_anchors or (request.invert and request.max_count)):
+        # Over line ends, \A is tried anew behind each match; -v -m shows matches past the limit.
         answer.matches = 0
         answer.lines = [(*line[:3], [], line[4]) for line in answer.lines]
     return answer

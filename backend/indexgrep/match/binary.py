@@ -47,26 +47,28 @@ def binary_mode(*, text: bool, binary: bool, explicit: bool) -> Mode:
 
 
 class Rolling:
-    """The fillings of ripgrep's rolling buffer over one file, up to the one that meets the NUL byte.
+    """The fillings of ripgrep's rolling buffer over one file, up to the one that meets the NUL byte, if any.
 
     Offsets are in ``text``, the decoded form of the file ``raw``. ``before`` and ``after`` are the lines of
     context, ``hit_ends`` the ends of the matching lines, in order; both only matter for what a filling keeps.
     """
 
     def __init__(
-        self, raw: bytes, text: bytes, nul: int, before: int, after: int, hit_ends: list[int]
+        self, raw: bytes, text: bytes, nul: int | None, before: int, after: int, hit_ends: list[int]
     ) -> None:
         #: End of what had been searched when the NUL byte was met.
         self.searched = 0
         #: Offset of the buffer's first byte at that time: what ripgrep then gives as bytes searched.
         self.start = 0
+        #: Where the buffer started in each filling that was searched.
+        self.starts = {0}
         self._text = text
         self._before = before
         self._after = after
         self._hit_ends = hit_ends
         self._replay(_reads(raw, text), nul)
 
-    def _replay(self, reads: Iterator[int], nul: int) -> None:
+    def _replay(self, reads: Iterator[int], nul: int | None) -> None:
         text = self._text
         capacity = BUFFER
         end = 0  # of what has been read
@@ -78,13 +80,14 @@ class Rolling:
                 available = next(reads)
             count = min(available, capacity - (end - self.start), len(text) - end)
             available -= count
-            if nul < end + count or not count:
+            if not count or (nul is not None and nul < end + count):
                 return
             terminator = text.rfind(b"\n", end, end + count)
             end += count
             if terminator >= 0:
                 self.start = self._kept_from(terminator + 1)
                 self.searched = terminator + 1
+                self.starts.add(self.start)
 
     def _kept_from(self, searched: int) -> int:
         """Start of what the buffer keeps after the search up to ``searched``."""

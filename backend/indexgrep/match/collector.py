@@ -22,6 +22,8 @@ class Program:
     blocks: bool = False
     #: Restart the engine after each match; see ``multiline.Blocks``.
     restart: bool = False
+    #: Look for the spans in each line by itself; see ``matcher.needs_lines_alone``.
+    alone: bool = False
     #: Line by line only: the pattern with ``\\A`` and ``\\z`` as written; see ``lines.anchored_lines``.
     exact: Engine | None = None
 

@@ -7,7 +7,7 @@ the matches' spans relative to ``start``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from .engine import Engine, Span
 
@@ -31,17 +31,20 @@ def count_newlines(data: bytes, start: int, end: int) -> int:
     return int(numpy.count_nonzero(view == 10))
 
 
-def matching_lines(engine: Engine, data: bytes, crlf: bool = False) -> Iterator[Hit]:
+def matching_lines(engine: Engine, data: bytes, crlf: bool = False, alone: bool = False) -> Iterator[Hit]:
     """The lines of ``data`` that match, with all matches in each; matches must not cross line feeds.
 
-    With ``crlf`` no span lies between the two characters of a terminator. An empty match behind the last
-    line's terminator is no line, and one at the end of a last line without terminator marks the line but is
-    no span: both as ripgrep does.
+    With ``crlf`` no span lies between the two characters of a terminator. With ``alone`` the spans are those
+    that a search of each line by itself gives: the Rust engine has a fault by which what stands before a line
+    can change them (see ``matcher.needs_lines_alone``).
+
+    An empty match behind the last line's terminator is no line, and one at the end of a last line without
+    terminator marks the line but is no span: both as ripgrep does.
     """
-    if crlf:
+    if crlf or alone:
         for start, end, spans in matching_lines(engine, data):
-            stop = end - start - (2 if data[end - 2 : end] == b"\r\n" else 0)
-            if spans and spans[-1][1] > stop:
+            stop = end - start - (2 if crlf and data[end - 2 : end] == b"\r\n" else 0)
+            if alone or (spans and spans[-1][1] > stop):
                 spans = line_spans(engine, data[start:end], crlf)
             yield start, end, spans
         return
@@ -84,26 +87,35 @@ def matching_lines(engine: Engine, data: bytes, crlf: bool = False) -> Iterator[
         base += length
 
 
-def anchored_lines(engine: Engine, exact: Engine, data: bytes, crlf: bool) -> Iterator[Hit]:
+def anchored_lines(
+    engine: Engine, exact: Engine, data: bytes, crlf: bool, starts: Container[int]
+) -> Iterator[Hit]:
     r"""The lines that match a pattern with ``\A`` or ``\z``, which ripgrep tries on each line by itself.
 
     ``engine`` runs the pattern with those read as the line's start and end, ``exact`` as they are written.
     Two oddities of ripgrep's are kept. With ``crlf``, a line that ends in a bare line feed is tried with
-    it, so that ``\z`` does not match before it. And the spans are looked for in the text up to the line's
-    end, so that no match at ``\A`` has one, but on the first line.
+    it, so that ``\z`` does not match before it. And the spans are looked for in the buffer up to the line's
+    end, so that a match at ``\A`` has one only on a line that starts a buffer: those at ``starts``.
     """
     terminator = b"\r\n" if crlf else b"\n"
-    for start, end, _ in matching_lines(engine, data):
+    lines: Iterator[Span]
+    if crlf:  # what a bare line feed makes match, ``engine`` does not find
+        lines = all_lines(data, 0, len(data))
+    else:
+        lines = ((start, end) for start, end, _ in matching_lines(engine, data))
+    for start, end in lines:
         line = data[start:end]
         if not exact.is_match(line.removesuffix(terminator)):
             continue
-        yield start, end, anchored_spans(exact, data, start, end, crlf)
+        yield start, end, anchored_spans(exact, data, start, end, crlf, starts)
 
 
-def anchored_spans(exact: Engine, data: bytes, start: int, end: int, crlf: bool) -> list[Span]:
+def anchored_spans(
+    exact: Engine, data: bytes, start: int, end: int, crlf: bool, starts: Container[int]
+) -> list[Span]:
     """The spans of ``anchored_lines`` in the line ``data[start:end]``."""
-    if not start:
-        return line_spans(exact, data[:end], crlf)
+    if start in starts:
+        return line_spans(exact, data[start:end], crlf)
     # The line feed before the line keeps \A from matching.
     spans = line_spans(exact, data[start - 1 : end], crlf)
     return [(first - 1, last - 1) for first, last in spans if first]

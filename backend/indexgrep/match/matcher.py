@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Container
 from dataclasses import replace
 
 from ..pattern import CompiledPattern, compile_patterns
+from ..pattern.ast import Concat, Group, Literal, Look, Repeat, postorder
 from ..pattern.printer import Lines, print_rust
 from ..request import FileResult, SearchRequest
 from .binary import Mode, Rolling, binary_mode, found_at_once
@@ -15,6 +17,9 @@ from .engine import Timeout, compile_engine
 from .lines import CHUNK, all_lines, anchored_lines, anchored_spans, complement, matching_lines
 from .multiline import Blocks, crosses_lines, needs_restart
 from .reading import ReadFailure, describe, read_file
+
+#: Where buffers start when the whole text is one.
+_ONE_BUFFER = frozenset((0,))
 
 
 class Matcher:
@@ -31,6 +36,7 @@ class Matcher:
         self._simple = (
             self._plain
             and self.program.exact is None
+            and not self.program.alone
             and request.output == "lines"
             and request.max_count is None
             and not (request.invert or request.crlf or request.binary)
@@ -85,13 +91,17 @@ class Matcher:
                 lines, matches = plain_lines(spans, text)
                 return FileResult(relative, lines, len(lines), matches, None, len(text)) if lines else None
         request = self.request
+        starts: Container[int] = _ONE_BUFFER
+        if self.program.exact is not None and not (mapped and text is raw):
+            ends = self._hit_ends(text)
+            starts = Rolling(raw, text, None, request.before, request.after, ends).starts
         mode = binary_mode(text=request.text, binary=request.binary, explicit=explicit)
         if mode is Mode.CONVERT:
             nul = text.find(b"\0")
             if nul < 0:
-                return self._answer(text, relative, self._hits(text))
+                return self._answer(text, relative, self._hits(text, starts=starts))
         else:
-            hits = self._hits(text)
+            hits = self._hits(text, starts=starts)
             if not hits.any() and request.output != "files_without_match":
                 return None
             nul = -1 if mode is Mode.TEXT else text.find(b"\0")
@@ -103,7 +113,7 @@ class Matcher:
 
     # Without binary data
 
-    def _hits(self, text: bytes, limit: int | None = None) -> Hits:
+    def _hits(self, text: bytes, limit: int | None = None, starts: Container[int] = _ONE_BUFFER) -> Hits:
         request, program = self.request, self.program
         engine = program.engine
         if program.blocks:
@@ -111,16 +121,16 @@ class Matcher:
             return Hits(Blocks(engine, text, invert=request.invert, restart=program.restart, limit=limit))
         exact = program.exact
         if exact is None:
-            lines = matching_lines(engine, text, request.crlf)
+            lines = matching_lines(engine, text, request.crlf, program.alone)
         else:
-            lines = anchored_lines(engine, exact, text, request.crlf)
+            lines = anchored_lines(engine, exact, text, request.crlf, starts)
         if not request.invert:
             return Hits(lines)
         rest = complement(text, ((start, end) for start, end, _ in lines))
         if exact is None:
             return Hits((start, end, []) for start, end in rest)
         return Hits(
-            (start, end, anchored_spans(exact, text, start, end, request.crlf)) for start, end in rest
+            (start, end, anchored_spans(exact, text, start, end, request.crlf, starts)) for start, end in rest
         )
 
     def _collect(self, text: bytes, hits: Hits) -> Collector:
@@ -202,9 +212,7 @@ class Matcher:
             and self.program.exact is None
         ):
             return None  # ripgrep's inverted search goes on after the first line, and meets the NUL byte
-        ends: list[int] = []
-        if request.before or request.after:
-            ends = [end for _, end, _ in self._hits(text[: text.rfind(b"\n", 0, nul) + 1]).source]
+        ends = self._hit_ends(text[: text.rfind(b"\n", 0, nul) + 1])
         rolling = Rolling(raw, text, nul, request.before, request.after, ends)
         done = text[: rolling.searched]
         if request.output == "files":
@@ -223,6 +231,12 @@ class Matcher:
         if result is not None:
             result.binary_offset = nul
         return result
+
+    def _hit_ends(self, text: bytes) -> list[int]:
+        """The ends of all hits, which only matter where there is context."""
+        if not (self.request.before or self.request.after):
+            return []
+        return [end for _, end, _ in self._hits(text).source]
 
     def _notice(self, text: bytes, collector: Collector, searched: int) -> int:
         """1 when the search of the converted text first meets a hit after ``searched``, not context."""
@@ -275,4 +289,26 @@ def compile_program(pattern: CompiledPattern, request: SearchRequest) -> Program
         # does.
         written = compile_patterns(pattern.patterns, replace(pattern.options, multiline=True))
         exact = compile_engine(print_rust(written.ast, Lines(False, request.crlf)), lambda: written.python)
-    return Program(request, engine, blocks, blocks and needs_restart(pattern, engine), exact)
+    restart = blocks and needs_restart(pattern, engine)
+    return Program(request, engine, blocks, restart, needs_lines_alone(pattern), exact)
+
+
+def needs_lines_alone(pattern: CompiledPattern) -> bool:
+    """Whether the Rust engine might give other matches for a line by itself than within its text.
+
+    Where a pattern starts with no literal but has one further on, the engine may look for that first and then
+    backwards for the start, and it has a fault there: ``o+?|foo`` finds ``foo`` in ``foo``, but ``o`` in
+    ``xfoo``. ripgrep marks what it finds from the start of each line. Such a pattern repeats something.
+    """
+    first = pattern.ast
+    while isinstance(first, Concat | Group):
+        if isinstance(first, Group):
+            first = first.child
+            continue
+        first = next((item for item in first.items if not isinstance(item, Look)), first.items[0])
+    if isinstance(first, Literal) and not first.fold:
+        return False
+    nodes = list(postorder(pattern.ast))
+    return any(isinstance(node, Repeat) for node in nodes) and any(
+        isinstance(node, Literal) for node in nodes
+    )
