@@ -38,6 +38,9 @@ from .format import (
 )
 from .varint import decode_gaps
 
+#: Paths from which on a table of all of them is faster than searching for each.
+_MANY = 1000
+
 
 class Entry(NamedTuple):
     """What the lookup table says about one key."""
@@ -218,11 +221,11 @@ class Index:
 
     def locate(self, paths: Sequence[bytes]) -> npt.NDArray[np.int64]:
         """The document of each of ``paths``, -1 where there is none. Faster than ``find`` for many paths."""
-        numbers = {path: number for number, path in enumerate(self.paths())} if len(paths) > 1000 else None
-        if numbers is not None:
-            return np.fromiter((numbers.get(path, -1) for path in paths), np.int64, len(paths))
-        found = (self.find(path) for path in paths)
-        return np.fromiter((-1 if number is None else number for number in found), np.int64, len(paths))
+        if len(paths) < _MANY:
+            found = (self.find(path) for path in paths)
+            return np.fromiter((-1 if number is None else number for number in found), np.int64, len(paths))
+        numbers = {path: number for number, path in enumerate(self.paths())}
+        return np.fromiter((numbers.get(path, -1) for path in paths), np.int64, len(paths))
 
     # Queries
 
