@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from array import array
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,28 +39,30 @@ class Snapshot:
         return racy(self.signatures, self.observed_ns)
 
 
+#: The fields of a signature as ``array`` holds them.
+_COLUMNS = {"size": "q", "mtime_ns": "q", "ctime_ns": "q", "inode": "Q", "mode": "I"}
+
+
 class SnapshotBuilder:
-    """Collects files in order; columns instead of tuples, for time and memory."""
+    """Collects files in order, in columns of plain numbers: four times smaller than lists of integers."""
 
     def __init__(self, observed_ns: int) -> None:
         self.observed_ns = observed_ns
         self.paths: list[bytes] = []
-        self._columns: tuple[list[int], ...] = ([], [], [], [], [])
+        self._columns = {name: array(code) for name, code in _COLUMNS.items()}
 
-    def add(self, directory: bytes, names: list[bytes], statuses: list[Any]) -> None:
+    def add(self, directory: bytes, names: list[bytes], statuses: list[os.stat_result]) -> None:
         """Add a run of files of one directory with their stat results."""
         self.paths += [directory + name for name in names] if directory else names
-        size, mtime, ctime, inode, mode = self._columns
-        size += [status.st_size for status in statuses]
-        mtime += [status.st_mtime_ns for status in statuses]
-        ctime += [status.st_ctime_ns for status in statuses]
-        inode += [status.st_ino for status in statuses]
-        mode += [status.st_mode for status in statuses]
+        columns = self._columns
+        columns["size"].extend([status.st_size for status in statuses])
+        columns["mtime_ns"].extend([status.st_mtime_ns for status in statuses])
+        columns["ctime_ns"].extend([status.st_ctime_ns for status in statuses])
+        columns["inode"].extend([status.st_ino for status in statuses])
+        columns["mode"].extend([status.st_mode for status in statuses])
 
     def build(self) -> Snapshot:
         table = np.empty(len(self.paths), SIGNATURE)
-        for name, column in zip(
-            ("size", "mtime_ns", "ctime_ns", "inode", "mode"), self._columns, strict=True
-        ):
+        for name, column in self._columns.items():
             table[name] = column
         return Snapshot(self.paths, table, self.observed_ns)
