@@ -1,7 +1,7 @@
 """Stat signatures: what must stay equal for a file to be taken as unchanged without reading it.
 
-A signature is five fields of ``stat``: size, mtime and ctime in nanoseconds, inode and mode. ``ctime`` is what
-catches an edit that keeps the size and restores the mtime: no ordinary call can set it back.
+A signature is five fields of ``stat``: size, mtime and ctime in nanoseconds, inode and mode. ``ctime`` is
+what catches an edit that keeps the size and restores the mtime: no ordinary call can set it back.
 """
 
 from __future__ import annotations
