@@ -1,4 +1,4 @@
-"""Fixtures for every test: directories of their own, so that no test meets the user's cache, sockets or git."""
+"""Fixtures for every test: directories of their own, so no test meets the user's cache, sockets or git."""
 
 from __future__ import annotations
 
