@@ -149,13 +149,13 @@ def _checked(name: str, kind: str, value: Any) -> Any:
     raise UsageError(f"search option {name!r} must be of type {kind}, not {value!r}")
 
 
-@dataclass
+@dataclass(slots=True)
 class Line:
     """One matching or context line (with ``multiline``: one block of lines that a match spans).
 
     ``number`` counts from 1; ``offset`` is its byte offset in the (decoded) file; ``text`` has its
     line terminator when the file has it; ``spans`` are half-open byte ranges of the matches in ``text``, in
-    order, and empty for a context line (and for an inverted match); ``match`` tells matches from context.
+    order; ``match`` tells matches from context. An inverted match has no spans, and then the context may.
     """
 
     number: int
@@ -173,7 +173,7 @@ class Line:
         return cls(number, offset, text, [(start, end) for start, end in spans], match)
 
 
-@dataclass
+@dataclass(slots=True)
 class FileResult:
     """All that one file answers. ``path`` is relative to the root, ``/``-separated, ``surrogateescape``."""
 

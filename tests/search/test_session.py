@@ -236,6 +236,25 @@ def test_the_hostile_tree(tmp_path: Path, open_session: Open, rg: str) -> None:
         agree(session, rg, root, "needle", **options)
 
 
+@pytest.mark.parametrize(
+    ("option", "pattern"),
+    [("text", "needle_behind"), ("binary", "needle_behind"), ("multiline", "needle_behind$")],
+)
+def test_text_behind_a_nul_byte_is_found_where_ripgrep_finds_it(
+    repository: Path, open_session: Open, rg: str, option: str, pattern: str
+) -> None:
+    late = b"filler\n" * 20_000 + b"\0\n" + b"needle_behind\n"
+    (repository / "late.bin").write_bytes(late)
+    git(repository, "add", "-A")
+    git(repository, "commit", "-qm", "binary")
+    time.sleep(0.05)
+    session = open_session(repository, build=True)
+    request = SearchRequest((pattern,), **{option: True})
+    search = session.search(request)
+    assert [file.path for batch in search for file in batch] == list(ask_ripgrep(rg, repository, request))
+    assert (search.summary.served_by, search.summary.overlay) == ("index", 0)
+
+
 # Limits
 
 

@@ -178,7 +178,10 @@ class Session:
         if request.invert or request.output == "files_without_match":
             return None, "every file may answer a search for what does not match"
         try:
-            found = candidates(view.index, pattern.query, after_nul=request.text or request.binary)
+            # Only the text before a file's first NUL is indexed. With -U ripgrep looks for one in the file's
+            # beginning and in what matches, so that text behind a later one may match too.
+            after_nul = request.text or request.binary or request.multiline
+            found = candidates(view.index, pattern.query, after_nul=after_nul)
         except IndexFault as error:
             self._drop(view.index, error)
             return None, "the index is damaged"
