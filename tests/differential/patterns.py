@@ -26,6 +26,8 @@ class Case:
     indexable: bool = False
     #: The literal is so long or rare that most documents must be ruled out.
     selective: bool = False
+    #: Compare the spans of the matches too. ``False`` where ripgrep's are known to be wrong.
+    spans: bool = True
 
 
 def case(pattern: str, *, indexable: bool = False, selective: bool = False, **fields: object) -> Case:
@@ -301,7 +303,8 @@ REPORTED: tuple[Case, ...] = (
     case("TaskID +int", indexable=True),  # ripgrep#1559
     case("(?i)e.x|ex"),  # ripgrep#2884
     case("foo.x|ex", case="insensitive"),
-    case(r"(?:.*\.)?(?:import|except)", indexable=True),  # ripgrep#1319, 1537
+    # ripgrep#1319, 1537. ripgrep 15.2 itself starts this match too late where a line has the word twice.
+    dataclasses.replace(case(r"(?:.*\.)?(?:import|except)", indexable=True), spans=False),
     case(r"(?:[a-z]+_)?(?:return|yield)\b", indexable=True),
     case(r"\w*(?:def|class)\w*"),
     case(r"a(.*c)|^def"),  # ripgrep#1203
@@ -330,12 +333,6 @@ REPORTED: tuple[Case, ...] = (
     case("$"),
     case("^$"),  # ripgrep#1891
     case("^$", crlf=True),
-    case("a*"),  # ripgrep#980
-    case("x*", max_count=2),
-    case(""),
-    case("|x", max_count=2),
-    case("()", max_count=1),
-    case(r"\b", max_count=2),
     case(r"\A", max_count=2),  # ripgrep#1878
     case(r"\z", max_count=2),
     case(r"\Aimport"),
@@ -372,6 +369,16 @@ REPORTED: tuple[Case, ...] = (
     case("(x+x+)+y"),
     case("(?:a|aa)+b"),
     case("(.*)(.*)(.*)(.*)(.*)zzzz"),
+)
+
+#: Patterns that match between any two bytes: for the small corpus only, since all of it answers.
+EMPTY: tuple[Case, ...] = (
+    case("a*"),  # ripgrep#980
+    case("x*", max_count=2),
+    case(""),
+    case("|x", max_count=2),
+    case("()", max_count=1),
+    case(r"\b", max_count=2),
 )
 
 #: Every construct of the dialect.

@@ -7,32 +7,40 @@ from pathlib import Path
 
 import pytest
 
-from differential.patterns import DIALECT, REPORTED, Case, Cutter, bounded, cut_cases, scoped
+from differential.patterns import DIALECT, EMPTY, REPORTED, Case, Cutter, bounded, cut_cases, scoped
 from indexgrep.errors import PatternError
 from indexgrep.search import Session
-from support.oracle import RipgrepRefused, ask_ripgrep, difference, records
+from support.oracle import Record, RipgrepRefused, ask_ripgrep, difference, records, without_spans
 
 #: Cases of each kind that are cut out of the standard library, and out of the hostile tree's texts.
-EACH = 8
+EACH = 6
+
+
+#: How often ripgrep is asked until it agrees. Whether it stops early at a NUL byte late in a file depends on
+#: how far the buffer of the thread that reads it has grown on earlier files: one answer in 15 differs.
+TRIES = 5
 
 
 def check(session: Session, rg: str, root: Path, asked: Case) -> str:
     """What is wrong with the answer to ``asked``; empty where nothing is."""
     try:
-        theirs = ask_ripgrep(rg, root, asked.request)
-    except RipgrepRefused as refusal:
-        try:
-            list(session.search(asked.request))
-        except PatternError:
-            return ""
-        return f"answered, but ripgrep says: {refusal}"
-    try:
         search = session.search(asked.request)
+        ours = comparable(asked, records(search))
     except PatternError as error:
+        try:
+            ask_ripgrep(rg, root, asked.request)
+        except RipgrepRefused:
+            return ""
         return f"refused: {error}"
-    ours = records(search)
-    wrong = difference(ours, theirs)
-    if wrong:
+    for _ in range(TRIES):
+        try:
+            theirs = comparable(asked, ask_ripgrep(rg, root, asked.request))
+        except RipgrepRefused as refusal:
+            return f"answered, but ripgrep says: {refusal}"
+        wrong = difference(ours, theirs)
+        if not wrong:
+            break
+    else:
         return wrong
     summary = search.summary
     if not summary.complete:
@@ -44,6 +52,19 @@ def check(session: Session, rg: str, root: Path, asked: Case) -> str:
     if asked.selective and summary.candidates * 2 > summary.documents:
         return f"{summary.candidates} candidates of {summary.documents} documents"
     return ""
+
+
+def comparable(asked: Case, answer: dict[str, Record]) -> dict[str, Record]:
+    """The part of an answer that is to be equal."""
+    if not asked.spans:
+        answer = without_spans(answer)
+    if asked.request.binary:
+        # That a binary file matches is told without its lines: only ripgrep's --json has them.
+        answer = {
+            path: record if record.binary_offset is None else Record((), record.binary_offset)
+            for path, record in answer.items()
+        }
+    return answer
 
 
 def check_all(session: Session, rg: str, root: Path, cases: list[Case]) -> None:
@@ -67,7 +88,7 @@ def library_cases(stdlib: Path, sources: list[str]) -> list[Case]:
 
 
 def test_there_are_enough_patterns(library_cases: list[Case]) -> None:
-    assert len({asked.name for asked in [*library_cases, *REPORTED, *DIALECT]}) >= 300
+    assert len({asked.name for asked in [*library_cases, *REPORTED, *EMPTY, *DIALECT]}) >= 300
     assert sum(asked.indexable for asked in library_cases) >= 100
 
 
@@ -90,7 +111,7 @@ def test_a_scan_answers_the_same(
     check_all(stdlib_session, rg, stdlib, [without_index(asked) for asked in library_cases[::6]])
 
 
-@pytest.mark.parametrize("written", [REPORTED, DIALECT], ids=["reported", "dialect"])
+@pytest.mark.parametrize("written", [REPORTED, EMPTY, DIALECT], ids=["reported", "empty", "dialect"])
 def test_written_patterns_on_the_hostile_tree(
     hostile_session: Session, rg: str, hostile: Path, written: tuple[Case, ...]
 ) -> None:
@@ -107,7 +128,7 @@ def test_patterns_cut_from_the_hostile_tree(hostile_session: Session, rg: str, h
 def test_every_scope_on_the_hostile_tree(
     hostile_session: Session, rg: str, hostile: Path, pattern: str
 ) -> None:
-    cases = list(scoped(pattern))
+    cases = [bounded(asked) for asked in scoped(pattern)]
     check_all(hostile_session, rg, hostile, cases + [without_index(asked) for asked in cases])
 
 

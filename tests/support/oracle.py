@@ -10,15 +10,15 @@ compared for equality::
 from __future__ import annotations
 
 import base64
+import dataclasses
 import json
 import os
 import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from indexgrep.request import FileResult, SearchRequest
+from indexgrep.request import FileResult, Line, SearchRequest
 
 #: Line number, byte offset, bytes of the line, byte spans of the matches in it, match (or context).
 LineRecord = tuple[int, int, bytes, tuple[tuple[int, int], ...], bool]
@@ -131,9 +131,8 @@ def records(batches: Iterable[list[FileResult]]) -> dict[str, Record]:
     for file in (file for batch in batches for file in batch):
         if file.error is not None:
             continue
-        # With -U blocks are counted; a binary file counts also what is not shown.
-        if file.binary_offset is None and all(line.text.count(b"\n") <= 1 for line in file.lines):
-            assert file.count == sum(line.match for line in file.lines), f"{file.path}: wrong count"
+        if file.binary_offset is None:  # of a binary file also matches are counted that are not shown
+            assert file.count == sum(map(_matching_lines, file.lines)), f"{file.path}: wrong count"
         record = Record(tuple(_line_record(line) for line in file.lines), file.binary_offset)
         if file.path == previous:
             before = answer[file.path]
@@ -145,17 +144,39 @@ def records(batches: Iterable[list[FileResult]]) -> dict[str, Record]:
     return answer
 
 
+def _matching_lines(line: Line) -> int:
+    """How many lines a record stands for: with ``multiline`` it is a block of lines."""
+    if not line.match:
+        return 0
+    return line.text.count(b"\n") + (not line.text.endswith(b"\n"))
+
+
 def _order(path: str) -> list[bytes]:
     return os.fsencode(path).split(b"/")
+
+
+def _matching_lines(line: Line) -> int:
+    """How many lines a record stands for: with ``multiline`` it is a block of lines."""
+    if not line.match:
+        return 0
+    return line.text.count(b"\n") + (not line.text.endswith(b"\n"))
 
 
 def _order(path: str) -> bytes:
     return os.fsencode(path).replace(b"/", b"\0")
 
 
-def _line_record(line: Any) -> LineRecord:
+def _line_record(line: Line) -> LineRecord:
     spans = tuple((start, end) for start, end in line.spans)
     return (line.number, line.offset, bytes(line.text), spans, line.match)
+
+
+def without_spans(answer: dict[str, Record]) -> dict[str, Record]:
+    """The answer with where in a line the matches are left out."""
+    return {
+        path: dataclasses.replace(record, lines=tuple((*line[:3], (), line[4]) for line in record.lines))
+        for path, record in answer.items()
+    }
 
 
 def difference(ours: dict[str, Record], theirs: dict[str, Record], limit: int = 8) -> str:
