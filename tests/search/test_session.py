@@ -142,6 +142,16 @@ def test_any_state_of_a_repository_works(repository: Path, open_session: Open, r
     assert bool(summary.commit) == (state == "detached")
 
 
+def test_an_index_of_no_document_serves_every_scope(tmp_path: Path, open_session: Open, rg: str) -> None:
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "commit", "-qm", "empty", "--allow-empty")
+    (tmp_path / "new").write_text("needle\n")
+    session = open_session(tmp_path, build=True)
+    assert session.status()["index"]["documents"] == 0
+    for options in ({}, {"hidden": True}, {"no_ignore": True}, {"globs": ("*",)}):
+        agree(session, rg, tmp_path, "needle", **options)
+
+
 def test_a_linked_worktree_has_an_index_of_its_own(repository: Path, open_session: Open, rg: str) -> None:
     first = open_session(repository, build=True)
     other = repository.parent / "linked"

@@ -321,7 +321,8 @@ class _Chosen:
         ruled_out = view.live.copy()
         ruled_out[self._documents] = False
         documents = view.index.locate(files)
-        out = (documents >= 0) & ruled_out[documents]
+        out = documents >= 0
+        out[out] = ruled_out[documents[out]]
         return [file for file, gone in zip(files, out.tolist(), strict=True) if not gone]
 
 
