@@ -15,6 +15,7 @@ Every surface (command line, RPC, Lua) shows ``message`` and then ``hint``, and 
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 
@@ -98,3 +99,9 @@ class ServerError(IndexGrepError):
 
 class Cancelled(IndexGrepError):
     code = "cancelled"
+
+
+def os_error(error: OSError) -> str:
+    """A system's error as ripgrep words it: ``Permission denied (os error 13)``."""
+    number = error.errno or 0
+    return f"{os.strerror(number)} (os error {number})"

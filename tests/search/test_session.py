@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import shutil
 import threading
@@ -230,6 +232,35 @@ def test_an_unreadable_file_is_reported(repository: Path, open_session: Open) ->
     assert [(file.path, file.error) for file in files if file.error] == [
         ("src/main.c", "Permission denied (os error 13)")
     ]
+
+
+@pytest.mark.parametrize("watch", [True, False])
+def test_an_unreadable_directory_is_reported_by_every_search(
+    repository: Path, open_session: Open, watch: bool
+) -> None:
+    session = open_session(repository, build=True, watch=watch)
+    found(session, "needle_one")
+
+    def errors(**options: object) -> list[tuple[str, str]]:
+        search = session.search(SearchRequest(("needle_one",), **options))  # type: ignore[arg-type]
+        return [(file.path, file.error) for batch in search for file in batch if file.error]
+
+    # Root can read any directory but one whose path is too long.
+    with contextlib.ExitStack() as stack:
+        directory = os.open(repository, os.O_RDONLY)
+        stack.callback(os.close, directory)
+        for _ in range(20):
+            os.mkdir("x" * 250, dir_fd=directory)
+            directory = os.open("x" * 250, os.O_RDONLY, dir_fd=directory)
+            stack.callback(os.close, directory)
+    for _ in range(2):
+        [(path, error)] = errors()
+        assert path.startswith("x" * 250 + "/x")
+        assert error == f"{os.strerror(errno.ENAMETOOLONG)} (os error {errno.ENAMETOOLONG})"
+    assert len(errors(globs=("*.c",))) == len(errors(hidden=True)) == len(errors(paths=("x" * 250,))) == 1
+    assert errors(globs=("!x*/",)) == errors(paths=("src",)) == []
+    shutil.rmtree(repository / ("x" * 250))
+    assert errors() == []
 
 
 def test_the_hostile_tree(tmp_path: Path, open_session: Open, rg: str) -> None:

@@ -261,7 +261,7 @@ def test_errors_are_collected(hostile: Root) -> None:
     assert found.files == [b"plain.txt"]
     assert found.explicit == {b"plain.txt"}
     assert [path for path, _ in found.errors] == [b"no-such", b"links/broken", b"links/loop-a"]
-    assert found.errors[0][1] == "No such file or directory"
+    assert found.errors[0][1] == "No such file or directory (os error 2)"
 
 
 def test_link_loops_are_reported(hostile: Root) -> None:
@@ -276,7 +276,7 @@ def test_unreadable_directory(rg: str, tmp_path: Path) -> None:
     root = Root(str(tmp_path))
     try:
         assert check(rg, root, WalkOptions()) == [b"seen"]
-        assert walk(root, WalkOptions()).errors == [(b"closed", "Permission denied")]
+        assert walk(root, WalkOptions()).errors == [(b"closed", "Permission denied (os error 13)")]
     finally:
         (tmp_path / "closed").chmod(0o700)
 

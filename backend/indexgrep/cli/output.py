@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from ..errors import IndexGrepError
+from ..errors import IndexGrepError, os_error
 
 #: Bytes gathered before a write; a batch of results is flushed at its end in any case.
 _BUFFER = 1 << 16
@@ -71,8 +71,3 @@ def complain(text: str) -> None:
         os.write(2, os.fsencode(f"indexgrep: {text}\n"))
     except OSError:
         pass
-
-
-def os_error(error: OSError) -> str:
-    """An operating system's error as ripgrep words it."""
-    return f"{error.strerror} (os error {error.errno})"

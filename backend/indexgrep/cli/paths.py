@@ -13,9 +13,9 @@ import stat
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 
-from ..errors import RootError
+from ..errors import RootError, os_error
 from ..request import FileResult
-from .output import Messages, os_error
+from .output import Messages
 
 
 class Target:

@@ -12,12 +12,12 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..errors import UsageError
+from ..errors import UsageError, os_error
 from ..request import FileResult, SearchRequest, Summary
 from . import engine as engines
 from .figures import FigurePrinter, FileTotal, Stats
 from .options import Options, Settings, request_of
-from .output import Messages, Output, os_error
+from .output import Messages, Output
 from .paths import Group, Target, groups_of, order, targets_of
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Container
 from dataclasses import replace
 
+from ..errors import os_error
 from ..pattern import CompiledPattern, compile_patterns
 from ..pattern.ast import Concat, Group, Literal, Look, Repeat, postorder
 from ..pattern.printer import Lines, print_rust
@@ -16,7 +17,7 @@ from .encoding import decode
 from .engine import Timeout, compile_engine
 from .lines import CHUNK, all_lines, anchored_lines, anchored_spans, complement, matching_lines
 from .multiline import Blocks, crosses_lines, needs_restart
-from .reading import ReadFailure, describe, read_file
+from .reading import ReadFailure, read_file
 
 #: Where buffers start when the whole text is one.
 _ONE_BUFFER = frozenset((0,))
@@ -65,7 +66,7 @@ class Matcher:
         except ReadFailure as failure:
             return FileResult(relative, error=str(failure))
         except OSError as error:
-            return FileResult(relative, error=describe(error))
+            return FileResult(relative, error=os_error(error))
         if data is None:
             return None
         return self.search_bytes(data, relative, explicit=explicit, mapped=mapped)

@@ -10,6 +10,8 @@ import errno
 import os
 import stat
 
+from ..errors import os_error
+
 #: A file is held in memory while it is searched. Beyond this size it is refused with an error that says so,
 #: rather than risk the server's life; ripgrep, which streams, would search it.
 MAX_SIZE = 2 << 30
@@ -26,11 +28,6 @@ class ReadFailure(Exception):
     """A file that could not be read; ``str()`` is one line in ripgrep's words, without the path."""
 
 
-def describe(error: OSError) -> str:
-    """``error`` as ripgrep words it: ``Permission denied (os error 13)``."""
-    return f"{os.strerror(error.errno or 0)} (os error {error.errno or 0})"
-
-
 def read_file(path: bytes, dir_fd: int | None = None) -> bytes | None:
     """The bytes of the regular file ``path`` (relative to ``dir_fd``, when given), as they are on disk.
 
@@ -42,12 +39,12 @@ def read_file(path: bytes, dir_fd: int | None = None) -> bytes | None:
     except OSError as error:
         if error.errno in (errno.ENXIO, errno.EOPNOTSUPP):  # a socket, or a device without a driver
             return None
-        raise ReadFailure(describe(error)) from None
+        raise ReadFailure(os_error(error)) from None
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             if stat.S_ISDIR(status.st_mode):
-                raise ReadFailure(f"{os.strerror(errno.EISDIR)} (os error {errno.EISDIR})")
+                raise ReadFailure(os_error(OSError(errno.EISDIR, "")))
             return None
         if status.st_size > MAX_SIZE:
             raise ReadFailure(f"file of {status.st_size} bytes is too large to search (limit {MAX_SIZE})")
@@ -66,6 +63,6 @@ def read_file(path: bytes, dir_fd: int | None = None) -> bytes | None:
                 raise ReadFailure(f"file is too large to search (limit {MAX_SIZE} bytes)")
         return b"".join(parts)
     except OSError as error:
-        raise ReadFailure(describe(error)) from None
+        raise ReadFailure(os_error(error)) from None
     finally:
         os.close(descriptor)

@@ -10,6 +10,7 @@ import os
 import stat
 from dataclasses import dataclass
 
+from ..errors import os_error
 from ..request import SearchRequest
 from ..tree.filter import needs_walk
 from ..tree.monitor import Monitor
@@ -49,7 +50,7 @@ def _target(root_path: bytes, cwd: bytes, argument: str) -> Target:
     try:
         status = os.stat(path)
     except OSError as error:
-        return Target(name, argument, "missing", f"{os.strerror(error.errno or 0)} (os error {error.errno})")
+        return Target(name, argument, "missing", os_error(error))
     except ValueError:  # a NUL byte
         return Target(name, argument, "missing", "Invalid argument (os error 22)")
     if stat.S_ISDIR(status.st_mode):

@@ -22,6 +22,7 @@ from ..request import FileResult, SearchRequest, Summary
 from ..tree.filter import Filter
 from ..tree.monitor import Monitor
 from ..tree.root import Root, find_root
+from ..tree.traverse import WalkError
 from ..tree.walk import walk
 from . import base
 from .explain import explanation
@@ -157,14 +158,18 @@ class Session:
                 files = narrowed.keep(files)
             if narrowed.reaches_beyond:
                 files += self._monitor.beyond(narrowed)
+            errors = [
+                (directory[:-1], message)
+                for directory, message in chosen.errors(target.prefix)
+                if not narrowed.shuts(directory)
+            ]
         else:
             walked = walk(self.root, options)
             summary.freshness = "walk"
             summary.documents += len(walked.files)
             files = chosen.among(walked.files)
-            planned.errors.extend(
-                FileResult(os.fsdecode(path), error=message) for path, message in walked.errors
-            )
+            errors = walked.errors
+        planned.errors.extend(FileResult(os.fsdecode(path), error=message) for path, message in errors)
         planned.candidates.extend(sorted(files, key=path_order))
 
     def _candidates(
@@ -312,6 +317,10 @@ class _Chosen:
             first, last = documents_below(view.index, prefix)
             chosen = chosen[np.searchsorted(chosen, first) : np.searchsorted(chosen, last)]
         return files + view.index.paths_of(chosen)
+
+    def errors(self, prefix: bytes) -> list[WalkError]:
+        """The directories below ``prefix`` that cannot be read."""
+        return [error for error in self._view.errors if error[0].startswith(prefix)]
 
     def among(self, files: list[bytes]) -> list[bytes]:
         """Those of ``files`` that the index does not rule out."""

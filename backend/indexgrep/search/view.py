@@ -9,7 +9,7 @@ answer is right however far the tree has moved from the index; it only costs mor
 from __future__ import annotations
 
 import bisect
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ import numpy.typing as npt
 from ..index.reader import Index
 from ..tree.monitor import Refresh
 from ..tree.signature import NO_SIGNATURE, Signature
+from ..tree.traverse import WalkError
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,9 @@ class View:
     #: How the last refresh established freshness, and why it was not a watch.
     how: str = "sweep"
     reason: str = ""
-    live_count: int = field(default=0)
+    live_count: int = 0
+    #: Directories of the universe (with a slash at their end) that cannot be read, with messages.
+    errors: tuple[WalkError, ...] = ()
 
     @property
     def documents(self) -> int:
@@ -50,9 +53,9 @@ class View:
             assert refresh.snapshot is not None
             return self._resembled(refresh, refresh.snapshot.paths, refresh.snapshot.signatures)
         if not refresh.changed:
-            if (self.how, self.reason) == (refresh.how, refresh.reason):
+            if (self.how, self.reason, self.errors) == (refresh.how, refresh.reason, refresh.errors):
                 return self
-            return View(self.index, self.live, self.extra, refresh.how, refresh.reason, self.live_count)
+            return self._with(refresh, self.live, self.extra)
         live = self.live.copy()
         extra = set(self.extra)
         for path, signature in refresh.changed.items():
@@ -64,9 +67,11 @@ class View:
                 extra.discard(path)
             else:
                 extra.add(path)
-        return View(
-            self.index, live, frozenset(extra), refresh.how, refresh.reason, int(np.count_nonzero(live))
-        )
+        return self._with(refresh, live, frozenset(extra))
+
+    def _with(self, refresh: Refresh, live: npt.NDArray[np.bool_], extra: frozenset[bytes]) -> View:
+        count = int(np.count_nonzero(live))
+        return View(self.index, live, extra, refresh.how, refresh.reason, count, refresh.errors)
 
     def _matches(self, document: int, signature: Signature | None) -> bool:
         assert self.index is not None
@@ -79,7 +84,7 @@ class View:
     def _resembled(self, refresh: Refresh, paths: list[bytes], found: npt.NDArray[Any]) -> View:
         """The view of a whole snapshot: every document is compared with its file."""
         if self.index is None:
-            return View(None, self.live, frozenset(paths), refresh.how, refresh.reason)
+            return self._with(refresh, self.live, frozenset(paths))
         known = self.index.signatures
         names = self.index.paths()
         if names == paths:  # the usual case: nothing came or went
@@ -96,7 +101,7 @@ class View:
             beside = np.ones(len(paths), np.bool_)
             beside[present[same]] = False
             extra = frozenset(paths[place] for place in np.flatnonzero(beside))
-        return View(self.index, live, extra, refresh.how, refresh.reason, int(np.count_nonzero(live)))
+        return self._with(refresh, live, extra)
 
 
 def empty_view(index: Index | None) -> View:

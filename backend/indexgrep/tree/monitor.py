@@ -88,8 +88,8 @@ class Refresh:
     reason: str
     snapshot: Snapshot | None = None
     changed: dict[bytes, Signature | None] = field(default_factory=dict)
-    #: Directories that could not be read, with messages; of a full refresh all of them.
-    errors: list[WalkError] = field(default_factory=list)
+    #: The directories of the universe that cannot be read now, with messages; all of them.
+    errors: tuple[WalkError, ...] = ()
 
 
 _LINK_MADE = "a hard link was made"
@@ -152,6 +152,8 @@ class Monitor:
         #: Files with several hard links: device and signature when they were looked at last.
         self._linked: dict[bytes, tuple[int, Signature]] = {}
         self._dirty: dict[bytes, set[bytes]] = {}
+        #: Directories that could not be read when they were looked at last, with messages.
+        self._unreadable: dict[bytes, str] = {}
 
     @property
     def version(self) -> int:
@@ -251,7 +253,7 @@ class Monitor:
             return self._sweep(self._stale)
         self._check_linked()
         if not self._dirty:
-            return Refresh(self._version, False, "watch", "")
+            return self._delta({})
         return self._update()
 
     def _root_identity(self) -> tuple[int, int]:
@@ -341,9 +343,19 @@ class Monitor:
             return self._sweep(self._sweep_reason)
         if self._stale:
             return self._sweep(self._stale)
+        if self._unreadable:
+            looked_at = tuple(directory + name + b"/" for directory in dirty for name in dirty[directory])
+            self._unreadable = {
+                path: message for path, message in self._unreadable.items() if not path.startswith(looked_at)
+            }
+        self._unreadable.update(traversal.errors)
         if changed:
             self._version += 1
-        return Refresh(self._version, False, "watch", "", changed=changed, errors=traversal.errors)
+        return self._delta(changed)
+
+    def _delta(self, changed: dict[bytes, Signature | None]) -> Refresh:
+        errors = tuple(self._unreadable.items())
+        return Refresh(self._version, False, "watch", "", changed=changed, errors=errors)
 
     def _drop(self, directory: bytes, changed: dict[bytes, Signature | None]) -> None:
         """Forget a directory and all below it; its files are gone."""
@@ -460,8 +472,9 @@ class Monitor:
             self._sweep_reason = _too_many_links()
             self._release()
         self._version += 1
+        self._unreadable.update(traversal.errors)
         return Refresh(
-            self._version, True, "sweep", reason, snapshot=builder.build(), errors=traversal.errors
+            self._version, True, "sweep", reason, snapshot=builder.build(), errors=tuple(traversal.errors)
         )
 
     def _traversal(self) -> Traversal:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
 
+from ..errors import os_error
 from .ignore import MARKER_NAMES, IgnoreContext, IgnoreReader
 from .rules import RuleSet
 
@@ -150,7 +151,7 @@ class Traversal:
                 stack.extend(self._list(item))
             except OSError as error:
                 if not item.directory or error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
-                    self.errors.append((item.directory, error.strerror or str(error)))
+                    self.errors.append((item.directory, os_error(error)))
 
     def _list(self, item: _Directory) -> list[_Directory | Run]:
         """The content of a directory as items for the stack: the last is first in the order of paths."""
@@ -237,7 +238,7 @@ class Traversal:
         try:
             status = entry.stat()
         except OSError as error:
-            self.errors.append((item.directory + name, error.strerror or str(error)))
+            self.errors.append((item.directory + name, os_error(error)))
             return
         if stat.S_ISREG(status.st_mode):
             files[name] = entry

@@ -15,7 +15,7 @@ import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ..errors import UsageError
+from ..errors import UsageError, os_error
 from .glob import GlobError
 from .ignore import IgnoreOptions, IgnoreReader, literal_prefix, parse_ignore_line
 from .root import Root
@@ -80,7 +80,7 @@ def walk(root: Root, options: WalkOptions) -> Walk:
         try:
             status = os.stat(path)
         except OSError as error:
-            found.errors.append((name, error.strerror or str(error)))
+            found.errors.append((name, os_error(error)))
             continue
         if not stat.S_ISDIR(status.st_mode):
             if stat.S_ISREG(status.st_mode):
