@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import shutil
 import threading
 import time
@@ -413,6 +414,26 @@ def test_building_twice_is_building_once(repository: Path, open_session: Open) -
     assert phases == []
     session.build(lambda state: phases.append(state["phase"]), force=True)
     assert phases[-1] == "ready"
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
+def test_an_index_that_is_replaced_gives_its_files_back(repository: Path, open_session: Open) -> None:
+    def held() -> list[str]:
+        links = []
+        for name in os.listdir("/proc/self/fd"):
+            with contextlib.suppress(OSError):
+                links.append(os.readlink(f"/proc/self/fd/{name}"))
+        maps = Path("/proc/self/maps").read_text()
+        return [link for link in links if "postings" in link] + re.findall(r"\S*/lookup\b", maps)
+
+    before = held()
+    session = open_session(repository, build=True)
+    for _ in range(3):
+        session.build(force=True)
+        assert found(session, "needle_one")
+        assert len(held()) == len(before) + 2
+    session.close()
+    assert held() == before
 
 
 def test_searches_go_on_while_the_index_is_built(repository: Path, open_session: Open) -> None:

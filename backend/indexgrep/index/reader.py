@@ -10,7 +10,7 @@ from __future__ import annotations
 import bisect
 import mmap
 import os
-import threading
+import weakref
 import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -56,7 +56,10 @@ class Entry(NamedTuple):
 
 
 class Index:
-    """An open index. Reading from several threads at once is safe; ``close`` is not to be raced with reads.
+    """An open index. Reading from several threads at once is safe.
+
+    Its files are given back with the last reference to it, or before that by ``close``, which is not to be
+    raced with reads.
 
     Documents are numbered from 0 in ascending order of their paths' bytes.
     """
@@ -70,8 +73,6 @@ class Index:
         self.directory = directory
         self._postings = -1
         self._map: mmap.mmap | None = None
-        self._lock = threading.Lock()
-        self._closed = False
         try:
             header = self._open_postings(directory / POSTINGS)
             self._open_lookup(directory / LOOKUP, header)
@@ -128,6 +129,7 @@ class Index:
             if np.any(self.flags & ~np.uint8(ALL_FLAGS)):
                 raise IndexCorrupt("a document has flags that this version does not know")
             self._postings = os.dup(file.fileno())
+            self._release = weakref.finalize(self, os.close, self._postings)
         self.document_count = count
         #: The commit that the index stands for (hex), or empty.
         self.commit = header.commit
@@ -174,12 +176,9 @@ class Index:
 
     def close(self) -> None:
         """Give back the files. The index must not be used afterwards; closing twice is fine."""
-        with self._lock:
-            if self._closed:
-                return
-            self._closed = True
         if self._postings >= 0:
-            os.close(self._postings)
+            self._postings = -1
+            self._release()
         # The arrays refer to the map, which is released with the last of them.
         for name in ("_keys", "_lengths", "_counts", "_offsets", "_block_hashes", "frequent"):
             self.__dict__.pop(name, None)

@@ -61,14 +61,13 @@ class Session:
         return cls(find_root(path, force=force_root), watch=watch, workers=workers)
 
     def close(self) -> None:
-        """Free watches and files. Searches that still run are to be cancelled before."""
+        """Free watches and processes. Searches that still run are to be cancelled before; the index goes with
+        the last of them."""
         self._monitor.close()
         if self._pool is not None:
             self._pool.close()
         with self._lock:
-            view, self._view = self._view, empty_view(None)
-        if view.index is not None:
-            view.index.close()
+            self._view = empty_view(None)
 
     # Searching
 
@@ -220,7 +219,7 @@ class Session:
     def _replace(self, index: Index | None) -> None:
         """Look at the tree through another index from now on. The caller holds the lock.
 
-        The old one is not closed: searches may be reading it; its files go with the last of them.
+        The old one is not closed: searches may be reading it; its files are given back with the last of them.
         """
         self._monitor.resweep("another index")
         self._view = empty_view(index)
