@@ -12,9 +12,10 @@ from ..match import Matcher
 from ..match.pool import Pool, search_files, searched_in
 from ..request import FileResult, Summary
 
-#: A batch goes out when it has so many lines, or so much time (seconds) has passed since the one before. The
-#: first goes out with the first file that has a match, so that something is on the screen at once.
-_BATCH_LINES = 1000
+#: A batch goes out when it has so many lines (the first with its first line, so that something is on the
+#: screen at once; the second with a screenful; all others) ...
+_BATCH_LINES = (1, 100, 1000)
+#: ... or when so many seconds have passed since the one before.
 _BATCH_SECONDS = 0.02
 
 
@@ -93,14 +94,17 @@ class Search:
     def _batches(self, planned: Plan) -> Iterator[list[FileResult]]:
         batch: list[FileResult] = []
         lines = 0
-        flushed = 0.0  # the first result goes out at once
+        sizes = iter(_BATCH_LINES)
+        size = next(sizes)
+        flushed = time.monotonic()
         for result in self._limited(self._results(planned)):
             batch.append(result)
             lines += len(result.lines)
             now = time.monotonic()
-            if lines >= _BATCH_LINES or now - flushed > _BATCH_SECONDS:
+            if lines >= size or now - flushed > _BATCH_SECONDS:
                 yield batch
                 batch, lines, flushed = [], 0, now
+                size = next(sizes, size)
         if batch:
             yield batch
 

@@ -20,10 +20,13 @@ from typing import Any, Protocol
 from .. import runtime
 from ..errors import Cancelled, IndexGrepError, ServerError
 from ..request import FileResult, SearchRequest, Summary
-from . import protocol
+from . import memory, protocol
 from .interface import Session
 
 log = logging.getLogger("indexgrep.server")
+
+#: After answers of more bytes than this, freed memory is given back to the system.
+_LARGE_BYTES = 4 << 20
 
 
 class Sink(Protocol):
@@ -58,6 +61,7 @@ class Query:
         #: Lines that may still be pushed; ``None`` is no limit. Guarded by the sink's gate.
         self._credits = window
         self._seq = 0
+        self._bytes = 0  # pushed
 
     @property
     def discards(self) -> bool:
@@ -97,6 +101,8 @@ class Query:
         except Exception as error:
             last = self._ending(internal_error(error, "search"))
         self._sink.end(last, self)
+        if self._bytes > _LARGE_BYTES:
+            memory.give_back()
 
     def refuse(self, error: IndexGrepError) -> None:
         """End a query that no thread has been started for."""
@@ -166,7 +172,9 @@ class Query:
             *packed,
         ]
         self._seq += 1
-        return self._sink.put(b"".join(parts), self)
+        data = b"".join(parts)
+        self._bytes += len(data)
+        return self._sink.put(data, self)
 
     def _has_credit(self) -> bool:
         with self._sink.gate:
