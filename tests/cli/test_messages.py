@@ -273,6 +273,19 @@ def test_as_a_program() -> None:
     assert run.stderr == b"indexgrep: unrecognized flag --nope\n"
 
 
+def test_a_server_in_the_foreground_takes_no_module_of_the_working_directory(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    commands: list[list[str]] = []
+    monkeypatch.setattr(os, "execv", lambda program, command: commands.append(command))
+    main(["server", "run", str(tmp_path)])
+    (tmp_path / "argparse.py").write_text("raise SystemExit(9)\n")
+    [[*command, _]] = commands
+    assert (
+        subprocess.run([*command, "--help"], cwd=tmp_path, capture_output=True, check=False).returncode == 0
+    )
+
+
 def test_a_query_imports_nothing_heavy() -> None:
     """Everything that a search over a warm server loads, short of the server's answer."""
     code = (

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from indexgrep.match import Matcher, Pool, search_files
+from indexgrep.match import Matcher, Pool, compile_request, search_files
 from indexgrep.request import FileResult, SearchRequest
-from support.matching import compiled
 
 NAMES = [b"%05d" % number for number in range(3000)]
 
@@ -36,7 +35,7 @@ def pool() -> Iterator[Pool]:
 
 def matcher(pattern: str = "needle", **options: object) -> Matcher:
     request = SearchRequest((pattern,), **options)  # type: ignore[arg-type]
-    return Matcher(compiled(request), request)
+    return Matcher(compile_request(request), request)
 
 
 def alone(tree: Path, matching: Matcher) -> list[FileResult]:
@@ -49,6 +48,14 @@ def started(pool: Pool, tree: Path) -> None:
     while not pool.ready() and time.monotonic() < deadline:
         list(search_files(matcher(), NAMES, root=os.fsencode(tree), pool=pool))
     assert pool.ready()
+
+
+def test_workers_take_no_module_of_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tree: Path, pool: Pool
+) -> None:
+    (tmp_path / "msgpack.py").write_text("raise SystemExit(1)\n")
+    monkeypatch.chdir(tmp_path)
+    started(pool, tree)
 
 
 def test_same_answers_in_the_same_order(tree: Path, pool: Pool) -> None:

@@ -198,7 +198,8 @@ def _server(arguments: list[str]) -> int:
         return 0
     # In the foreground, for service managers and for looking at faults: this process becomes the server.
     options = ["--force-root"] if "--force-root" in flags else []
-    os.execv(sys.executable, [sys.executable, "-m", "indexgrep.server", *options, lifecycle.worktree(path)])
+    command = [sys.executable, "-P", "-m", "indexgrep.server", *options, lifecycle.worktree(path)]
+    os.execv(sys.executable, command)
 
 
 def _explain(arguments: list[str]) -> int:

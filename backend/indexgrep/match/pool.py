@@ -248,7 +248,7 @@ class _Worker:
         with theirs:
             try:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-m", "indexgrep.match.worker", str(theirs.fileno())],
+                    [sys.executable, "-P", "-m", "indexgrep.match.worker", str(theirs.fileno())],
                     pass_fds=[theirs.fileno()],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
