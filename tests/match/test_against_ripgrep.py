@@ -15,12 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indexgrep.errors import PatternError
+from indexgrep.match import compile_request
 from indexgrep.pattern import CompiledPattern
 from indexgrep.request import SearchRequest
 from support.matching import (
     Answer,
     as_answer,
-    compiled,
     json_answers,
     matched,
     plain_output,
@@ -147,7 +147,7 @@ def _skipped(request: SearchRequest, pattern: CompiledPattern, content: bytes) -
 
 def assert_equal(rg: str, directory: Path, request: SearchRequest, files: list[bytes]) -> None:
     try:
-        pattern = compiled(request)
+        pattern = compile_request(request)
     except PatternError:
         return  # that these are errors in ripgrep too is tested with the patterns
     write_files(directory, files)
@@ -190,7 +190,7 @@ def test_summaries(
 ) -> None:
     request = SearchRequest(**{**vars(request_), "output": output, "before": 0, "after": 0})
     try:
-        compiled(request)
+        compile_request(request)
     except PatternError:
         return
     write_files(directory, files)

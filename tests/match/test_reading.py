@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from indexgrep.match import Matcher
+from indexgrep.match import Matcher, compile_request
 from indexgrep.match.reading import MAX_SIZE, ReadFailure, read_file
 from indexgrep.request import FileResult, SearchRequest
-from support.matching import compiled
 
 
 def search(path: Path, **options: int) -> FileResult | None:
     request = SearchRequest(("needle",), **options)  # type: ignore[arg-type]
-    return Matcher(compiled(request), request).search_file(os.fsencode(path), "name")
+    return Matcher(compile_request(request), request).search_file(os.fsencode(path), "name")
 
 
 @pytest.mark.parametrize("size", [0, 1, 4096, 1 << 20])

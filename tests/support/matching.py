@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from indexgrep.match import Matcher
-from indexgrep.pattern import CompiledPattern, PatternOptions, compile_patterns
+from indexgrep.match import Matcher, compile_request
 from indexgrep.request import FileResult, SearchRequest
 
 #: Request fields that are flags of ripgrep without a value.
@@ -55,22 +54,6 @@ def arguments(request: SearchRequest) -> list[str]:
     for pattern in request.patterns:
         args += ["-e", pattern]
     return args
-
-
-def compiled(request: SearchRequest) -> CompiledPattern:
-    return compile_patterns(
-        request.patterns,
-        PatternOptions(
-            fixed_strings=request.fixed_strings,
-            case=request.case,
-            word=request.word,
-            line=request.line,
-            multiline=request.multiline,
-            multiline_dotall=request.multiline_dotall,
-            crlf=request.crlf,
-            unicode=request.unicode,
-        ),
-    )
 
 
 def run(
@@ -144,7 +127,7 @@ def matched(
     mapped: bool = False,
 ) -> dict[str, FileResult]:
     """What ``Matcher`` answers for each file of ``directory`` (or those named), by file name."""
-    matcher = Matcher(compiled(request), request)
+    matcher = Matcher(compile_request(request), request)
     results = {}
     for name in sorted(os.listdir(directory)) if names is None else names:
         path = os.fsencode(directory / name)

@@ -15,7 +15,7 @@ pool      many files, in batches; ``worker`` is the process that helps
 ========= =========================================================================================
 """
 
-from .matcher import Matcher
+from .matcher import Matcher, compile_request
 from .pool import Pool, search_files
 
-__all__ = ["Matcher", "Pool", "search_files"]
+__all__ = ["Matcher", "Pool", "compile_request", "search_files"]

@@ -7,7 +7,7 @@ from collections.abc import Container
 from dataclasses import replace
 
 from ..errors import os_error
-from ..pattern import CompiledPattern, compile_patterns
+from ..pattern import CompiledPattern, PatternOptions, compile_patterns
 from ..pattern.ast import Concat, Group, Literal, Look, Repeat, postorder
 from ..pattern.printer import Lines, print_rust
 from ..request import FileResult, SearchRequest
@@ -278,6 +278,22 @@ def _cut(result: FileResult, blocks: bool, mode: Mode, found: int | None) -> Fil
             binary_offset=line.offset + nul if found is None else found,
         )
     return result
+
+
+def compile_request(request: SearchRequest) -> CompiledPattern:
+    """The request's pattern. Raises ``PatternError``."""
+    options = PatternOptions(
+        fixed_strings=request.fixed_strings,
+        case=request.case,
+        word=request.word,
+        line=request.line,
+        multiline=request.multiline,
+        multiline_dotall=request.multiline_dotall,
+        crlf=request.crlf,
+        unicode=request.unicode,
+        ban_nul=not (request.text or request.binary),
+    )
+    return compile_patterns(request.patterns, options)
 
 
 def compile_program(pattern: CompiledPattern, request: SearchRequest) -> Program:

@@ -27,9 +27,8 @@ from typing import Any
 
 import msgpack
 
-from ..pattern import PatternOptions, compile_patterns
 from ..request import FileResult, SearchRequest
-from .matcher import Matcher
+from .matcher import Matcher, compile_request
 
 #: Seconds without work after which a worker goes.
 IDLE = 300.0
@@ -58,20 +57,6 @@ def _exactly(connection: socket.socket, size: int) -> bytearray:
             raise EOFError
         view = view[count:]
     return data
-
-
-def options_of(request: SearchRequest) -> PatternOptions:
-    """How the patterns of ``request`` are to be read."""
-    return PatternOptions(
-        fixed_strings=request.fixed_strings,
-        case=request.case,
-        word=request.word,
-        line=request.line,
-        multiline=request.multiline,
-        multiline_dotall=request.multiline_dotall,
-        crlf=request.crlf,
-        unicode=request.unicode,
-    )
 
 
 def search_batch(
@@ -127,7 +112,7 @@ def serve(connection: socket.socket) -> None:
             request = SearchRequest.from_wire(
                 {name: list(value) if isinstance(value, tuple) else value for name, value in wire.items()}
             )
-            matcher = Matcher(compile_patterns(request.patterns, options_of(request)), request)
+            matcher = Matcher(compile_request(request), request)
             if directory >= 0:
                 os.close(directory)
             directory = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

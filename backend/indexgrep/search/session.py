@@ -15,9 +15,9 @@ import numpy.typing as npt
 from ..errors import IndexCorrupt, IndexFault
 from ..index.candidates import Candidates, candidates
 from ..index.reader import Index
-from ..match import Matcher
+from ..match import Matcher, compile_request
 from ..match.pool import Pool
-from ..pattern import CompiledPattern, PatternOptions, compile_patterns
+from ..pattern import CompiledPattern
 from ..request import FileResult, SearchRequest, Summary
 from ..tree.filter import Filter
 from ..tree.monitor import Monitor
@@ -77,7 +77,7 @@ class Session:
         Raises ``PatternError`` and ``UsageError`` at once; ``RootError`` may also come while it runs.
         """
         started = time.monotonic()
-        pattern = compiled(request)
+        pattern = compile_request(request)
         matcher = Matcher(pattern, request)
         summary = Summary()
 
@@ -88,7 +88,7 @@ class Session:
 
     def explain(self, request: SearchRequest) -> dict[str, Any]:
         """How a search would be answered; the map is described in ``search.explain``."""
-        pattern = compiled(request)
+        pattern = compile_request(request)
         started = time.perf_counter()
         summary = Summary()
         view = self._refreshed()
@@ -332,19 +332,3 @@ class _Chosen:
         out = documents >= 0
         out[out] = ruled_out[documents[out]]
         return [file for file, gone in zip(files, out.tolist(), strict=True) if not gone]
-
-
-def compiled(request: SearchRequest) -> CompiledPattern:
-    """The request's pattern. Raises ``PatternError``."""
-    options = PatternOptions(
-        fixed_strings=request.fixed_strings,
-        case=request.case,
-        word=request.word,
-        line=request.line,
-        multiline=request.multiline,
-        multiline_dotall=request.multiline_dotall,
-        crlf=request.crlf,
-        unicode=request.unicode,
-        ban_nul=not (request.text or request.binary),
-    )
-    return compile_patterns(request.patterns, options)
