@@ -66,7 +66,7 @@ function M.run(command, view)
   local config = require("indexgrep.config").get()
   local options = vim.tbl_extend("force", { limit = config.limit }, config.search, parsed.options)
   local pattern = parsed.pattern
-  local title = vim.trim(command.args)
+  local title = one_line(vim.trim(command.args))
   if not pattern then
     pattern, err = implied_pattern(command, options)
     if not pattern then
@@ -83,13 +83,14 @@ function M.run(command, view)
   current = collection
   local quickfix = require("indexgrep.quickfix").new(collection)
   collection:add_view(quickfix)
-  if view then
-    collection:add_view(view)
-  elseif config.window.open and #vim.api.nvim_list_uis() > 0 then
-    collection:add_view(require("indexgrep.window").open(collection, quickfix, config))
-  else
-    collection:add_view(require("indexgrep.report").new())
+  if not view and config.window.open and #vim.api.nvim_list_uis() > 0 then
+    view, err = require("indexgrep.window").open(collection, quickfix, config)
+    if not view then
+      local text = ("the results go to the quickfix list, for no window can be opened: %s"):format(err)
+      notify.say(text, vim.log.levels.WARN)
+    end
   end
+  collection:add_view(view or require("indexgrep.report").new())
   return collection
 end
 

@@ -45,12 +45,12 @@ local function is_boolean(value)
   return type(value) == "boolean"
 end
 
-local function is_positive_integer(value)
-  return type(value) == "number" and value > 0 and value % 1 == 0
+local function is_natural(value)
+  return require("indexgrep.request").is_natural(value)
 end
 
-local function is_natural(value)
-  return type(value) == "number" and value >= 0 and value % 1 == 0
+local function is_positive_integer(value)
+  return is_natural(value) and value > 0
 end
 
 local function is_share(value)

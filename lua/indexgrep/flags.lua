@@ -106,7 +106,11 @@ local function apply(options, flag, value)
     if not value or not value:match("^%d+$") then
       return ("%s needs a whole number, not %q"):format(name_of(flag), value or "")
     end
-    options[flag.field] = tonumber(value)
+    local number = tonumber(value)
+    if not require("indexgrep.request").is_natural(number) then
+      return ("%s: %s is too large a number"):format(name_of(flag), value)
+    end
+    options[flag.field] = number
   end
 end
 
@@ -132,7 +136,7 @@ local function read_flags(word)
   while at <= #word do
     local flag = by_short[word:sub(at, at)]
     if not flag then
-      return nil, ("unknown flag -%s. %s"):format(word:sub(at, at), hint)
+      return nil, ("unknown flag -%s. %s"):format(word:match("^.[\128-\191]*", at), hint)
     end
     local value
     if flag.value == nil and at < #word then

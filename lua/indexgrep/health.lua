@@ -3,7 +3,7 @@
 local M = {}
 
 --- How long the server may take to answer here.
-local PATIENCE_MS = 3000
+local PATIENCE_MS = 5000
 
 local function check_editor()
   vim.health.start("indexgrep: Neovim")

@@ -79,7 +79,7 @@ end
 function M.status(options, callback)
   local root = root_of(options or {})
   vim.schedule(function()
-    require("indexgrep.rpc").request(root, false, "status", {}, callback)
+    require("indexgrep.rpc").status(root, callback)
   end)
 end
 

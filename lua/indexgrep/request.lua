@@ -76,8 +76,18 @@ local EXPECTED = {
   boolean = "true or false",
   string = "a string",
   strings = "a list of strings",
-  integer = "a whole number, 0 or above",
+  integer = "a whole number from 0 to 2^53 - 1",
 }
+
+--- The largest whole number that a Lua number holds exactly. Neovim's msgpack ends the editor on larger ones.
+M.MOST = 2 ^ 53 - 1
+
+--- Whether `value` is a whole number that can be sent.
+---@param value any
+---@return boolean
+function M.is_natural(value)
+  return type(value) == "number" and value >= 0 and value <= M.MOST and value % 1 == 0
+end
 
 ---@param value any
 ---@return boolean
@@ -97,7 +107,7 @@ local function is_kind(kind, value)
   if kind == "strings" then
     return is_strings(value)
   elseif kind == "integer" then
-    return type(value) == "number" and value >= 0 and value % 1 == 0
+    return M.is_natural(value)
   end
   return type(value) == kind
 end

@@ -43,60 +43,69 @@ local function character_start(text, at)
   return at
 end
 
---- The part of `line` around the byte range [first, last) that a row keeps.
----@param line string
----@param first integer
+--- A line of a block. Positions are bytes of the block from 0, ends exclusive.
+---@class indexgrep.BlockLine
+---@field number integer lines before it
+---@field start integer
+---@field stop integer without its terminator
+---@field feed integer? its line feed, from 1
+
+---@param block string
+---@param number integer
+---@param start integer
+---@return indexgrep.BlockLine
+local function line_from(block, number, start)
+  local feed = block:find("\n", start + 1, true)
+  local stop = feed and feed - 1 or #block
+  if stop > start and block:byte(stop) == 13 then
+    stop = stop - 1
+  end
+  return { number = number, start = start, stop = stop, feed = feed }
+end
+
+--- The line that byte `at` is in: `line` or one after it, so that a block is walked once, however many
+--- matches it holds.
+---@param block string
+---@param line indexgrep.BlockLine
+---@param at integer
+---@return indexgrep.BlockLine
+local function line_of(block, line, at)
+  -- A match may end behind the last line feed; that is still the last line.
+  while line.feed and line.feed <= at and line.feed < #block do
+    line = line_from(block, line.number + 1, line.feed)
+  end
+  return line
+end
+
+--- The part of a line around the byte range [first, last) of it that a row keeps.
+---@param block string
+---@param line indexgrep.BlockLine
+---@param first integer from the line's start
 ---@param last integer
 ---@return string text
 ---@return integer first
 ---@return integer last
 ---@return boolean cut_left
 ---@return boolean cut_right
-function M.excerpt(line, first, last)
-  if #line <= M.EXCERPT then
-    return line, first, last, false, false
+local function excerpt(block, line, first, last)
+  local length = line.stop - line.start
+  if length <= M.EXCERPT then
+    return block:sub(line.start + 1, line.stop), first, last, false, false
   end
   -- A third before the match, the rest for the match and what follows.
-  local from = math.max(0, math.min(first - math.floor(M.EXCERPT / 3), #line - M.EXCERPT))
+  local from = math.max(0, math.min(first - math.floor(M.EXCERPT / 3), length - M.EXCERPT))
   if from > 0 then
-    from = character_start(line, from + 1) - 1
+    from = character_start(block, line.start + from + 1) - line.start - 1
   end
-  local to = math.min(#line, from + M.EXCERPT)
-  if to < #line then
-    to = character_start(line, to + 1) - 1
+  local to = math.min(length, from + M.EXCERPT)
+  if to < length then
+    to = math.min(character_start(block, line.start + to + 1) - line.start - 1, length)
   end
-  return line:sub(from + 1, to),
+  return block:sub(line.start + from + 1, line.start + to),
     first - from,
     math.max(first, math.min(last, to)) - from,
     from > 0,
-    to < #line
-end
-
---- Where byte `at` of a block of lines is: the lines before it, and where its own line begins.
----@param block string
----@param at integer from 0
----@return integer lines
----@return integer start from 0
-local function position(block, at)
-  local lines, start = 0, 0
-  while true do
-    local feed = block:find("\n", start + 1, true)
-    -- A match may end behind the last line feed; that is still the last line.
-    if not feed or feed > at or feed == #block then
-      return lines, start
-    end
-    lines, start = lines + 1, feed
-  end
-end
-
---- The line of `block` that begins at `start`, without its terminator.
----@param block string
----@param start integer from 0
----@return string
-local function line_at(block, start)
-  local feed = block:find("\n", start + 1, true)
-  local line = block:sub(start + 1, feed and feed - 1 or #block)
-  return line:sub(-1) == "\r" and line:sub(1, -2) or line
+    to < length
 end
 
 ---@param path string
@@ -105,32 +114,38 @@ end
 ---@return integer unshown matches that got no row
 local function add_line(path, line, rows)
   local number, offset, block, spans = line[1], line[2], line[3], line[4]
+  local current, in_line, unshown = line_from(block, 0, 0), 0, 0
   -- A line that matches without a span (an inverted match) is one row, at its first column.
-  local total = math.max(#spans, 1)
-  for index = 1, math.min(total, M.MATCHES_A_LINE) do
+  for index = 1, math.max(#spans, 1) do
     local span = spans[index] or { 0, 0 }
-    local before, start = position(block, span[1])
-    local last_before, last_start = position(block, math.max(span[1], span[2] - 1))
-    local text = line_at(block, start)
-    local col = math.min(span[1] - start, #text)
-    local end_col = math.min(span[2] - last_start, #line_at(block, last_start))
-    local visible_end = last_before == before and math.max(end_col, col) or #text
-    local excerpt, first, last, cut_left, cut_right = M.excerpt(text, col, visible_end)
-    table.insert(rows, {
-      path = path,
-      lnum = number + before,
-      col = col,
-      end_lnum = number + last_before,
-      end_col = end_col,
-      offset = offset + start,
-      text = excerpt,
-      first = first,
-      last = last,
-      cut_left = cut_left,
-      cut_right = cut_right,
-    })
+    local first_line = line_of(block, current, span[1])
+    in_line = first_line.number == current.number and in_line + 1 or 1
+    current = first_line
+    if in_line > M.MATCHES_A_LINE then
+      unshown = unshown + 1
+    else
+      local last_line = line_of(block, first_line, math.max(span[1], span[2] - 1))
+      local length = first_line.stop - first_line.start
+      local col = math.min(span[1] - first_line.start, length)
+      local end_col = math.min(span[2], last_line.stop) - last_line.start
+      local visible_end = last_line.number == first_line.number and math.max(end_col, col) or length
+      local text, first, last, cut_left, cut_right = excerpt(block, first_line, col, visible_end)
+      table.insert(rows, {
+        path = path,
+        lnum = number + first_line.number,
+        col = col,
+        end_lnum = number + last_line.number,
+        end_col = end_col,
+        offset = offset + first_line.start,
+        text = text,
+        first = first,
+        last = last,
+        cut_left = cut_left,
+        cut_right = cut_right,
+      })
+    end
   end
-  return math.max(total - M.MATCHES_A_LINE, 0)
+  return unshown
 end
 
 ---@param path string

@@ -2,7 +2,7 @@
 ---
 --- A query has an id that is used once, so that an answer which arrives late, for a query that was cancelled
 --- or is over, is dropped. Every query that is not cancelled ends with exactly one `done` or `failed`, also
---- when the server goes away: a query that had no answer yet is then asked once more.
+--- when the server goes away: a query that had no answer yet is then asked again.
 
 local channel = require("indexgrep.channel")
 local notify = require("indexgrep.notify")
@@ -11,8 +11,16 @@ local server = require("indexgrep.server")
 local M = {}
 
 local PROTOCOL = 1
+--- How long a server may take to a request that needs no search, before it counts as hung.
+local PATIENCE_MS = 3000
+--- The same for accepting a search, which waits while a server that has just started opens its index.
+--- The search goes on, and is asked again when the server is restarted.
+local SEARCH_PATIENCE_MS = 10000
 --- Between two attempts to reach a server that was just started.
 local RETRY_MS = 20
+--- How often a search is asked again whose server went away before it answered. A process that is being killed
+--- may take a connection for some milliseconds yet.
+local RETRIES = 3
 
 ---@alias indexgrep.Event
 ---| { event: 'results', files: indexgrep.File[] }
@@ -41,7 +49,7 @@ local RETRY_MS = 20
 ---@field on_event fun(event: indexgrep.Event)
 ---@field session indexgrep.Session?
 ---@field answered boolean something came for it
----@field retried boolean
+---@field retries integer how often it was asked again
 ---@field next_seq integer
 
 local sessions = {} ---@type table<string, indexgrep.Session>
@@ -108,6 +116,14 @@ function M.on_push(event, params, session)
   end
 end
 
+---@param root string
+---@param waited_ms integer
+---@return indexgrep.Error
+local function silent_fault(root, waited_ms)
+  local message = ("the server for %s has not answered for %d s"):format(root, waited_ms / 1000)
+  return notify.fault("server", message, "If it stays so, run `:IndexGrepServer restart`.")
+end
+
 local ask ---@type fun(query: indexgrep.Query)
 
 --- Ends or repeats the queries of a session whose server went away.
@@ -120,15 +136,18 @@ local function on_close(session, reason)
   for _, qid in ipairs(vim.tbl_keys(queries)) do
     local running = queries[qid]
     if running and running.session == session then
-      if running.answered or running.retried then
+      if running.answered or running.retries == RETRIES then
         local message = ("the indexgrep server went away in the middle of the search (%s)"):format(reason)
         fail(
           running,
           notify.fault("server", message, "Run the search again. `:IndexGrepServer log` shows why.")
         )
       else
-        running.retried = true
-        ask(running)
+        running.retries = running.retries + 1
+        running.session = nil
+        vim.defer_fn(function()
+          ask(running)
+        end, RETRY_MS)
       end
     end
   end
@@ -252,6 +271,9 @@ end
 
 ---@param query indexgrep.Query
 ask = function(query)
+  if queries[query.qid] ~= query then
+    return
+  end
   M.open(query.root, true, function(err, session)
     if queries[query.qid] ~= query then
       return
@@ -259,8 +281,15 @@ ask = function(query)
       return fail(query, err or notify.fault("server", "no indexgrep server answers"))
     end
     query.session = session
+    local accepted = false
+    vim.defer_fn(function()
+      if not accepted and queries[query.qid] == query and session.channel:is_open() then
+        notify.error(silent_fault(query.root, SEARCH_PATIENCE_MS))
+      end
+    end, SEARCH_PATIENCE_MS)
     session.channel:request("search", { query.qid, query.request }, function(refusal)
-      -- A channel that closed is a matter of on_close, which may ask once more.
+      accepted = true
+      -- A channel that closed is a matter of on_close, which may ask again.
       if refusal and session.channel:is_open() then
         fail(query, as_error(refusal))
       end
@@ -281,7 +310,7 @@ function M.search(root, request, on_event)
     request = request,
     on_event = on_event,
     answered = false,
-    retried = false,
+    retries = 0,
     next_seq = 0,
   }
   queries[query.qid] = query
@@ -316,7 +345,24 @@ function M.request(root, start, method, params, callback)
   end)
 end
 
---- Ends the server of `root`; `callback` is called when it has closed the connection.
+--- The state of the server of `root`, within a few seconds.
+---@param root string
+---@param callback fun(err: indexgrep.Error?, status: table?) both nil where no server runs
+function M.status(root, callback)
+  local answered = false
+  local function answer(err, status)
+    if not answered then
+      answered = true
+      callback(err, status)
+    end
+  end
+  M.request(root, false, "status", {}, answer)
+  vim.defer_fn(function()
+    answer(silent_fault(root, PATIENCE_MS))
+  end, PATIENCE_MS)
+end
+
+--- Ends the server of `root`, by force where it does not listen; `callback` is called when it is gone.
 ---@param root string
 ---@param callback fun(err: indexgrep.Error?, was_running: boolean)
 function M.shutdown(root, callback)
@@ -324,10 +370,22 @@ function M.shutdown(root, callback)
     if not session then
       return callback(err, false)
     end
+    local closed = false
     session.when_closed = function()
+      closed = true
       callback(nil, true)
     end
     session.channel:notify("shutdown", {})
+    vim.defer_fn(function()
+      if closed then
+        return
+      end
+      session.when_closed = nil
+      -- The backend knows the process and ends it.
+      server.run({ "server", "stop", root }, function(failure)
+        callback(failure, failure == nil)
+      end)
+    end, PATIENCE_MS)
   end)
 end
 

@@ -439,10 +439,12 @@ function Window:watch()
   end)
   on("WinEnter", function()
     -- Another floating window (a question, a notice) may come and go; a window of the layout means:
-    -- elsewhere.
+    -- elsewhere. But the command-line window, in which none can be closed, returns here.
     if vim.api.nvim_win_get_config(0).relative == "" then
       vim.schedule(function()
-        self:close()
+        if vim.fn.getcmdwintype() == "" then
+          self:close()
+        end
       end)
     end
   end)
@@ -466,8 +468,12 @@ end
 ---@param collection indexgrep.Collection
 ---@param quickfix indexgrep.Quickfix where the same results are
 ---@param config indexgrep.Config
----@return indexgrep.Window
+---@return indexgrep.Window? nil where Neovim allows no window now, or not as it is configured
+---@return string? err
 function M.open(collection, quickfix, config)
+  if vim.fn.getcmdwintype() ~= "" then
+    return nil, "E11: Invalid in command-line window"
+  end
   require("indexgrep.highlights").define()
   for _, other in pairs(open_windows) do
     other:close()
@@ -486,13 +492,20 @@ function M.open(collection, quickfix, config)
     told = false,
     previewed = 0,
   }, Window)
-  local list, preview = layout.compute(layout.screen(), config.window)
-  self.list_win = self:open_float(self.list_buf, list, true)
-  if preview then
-    self:open_preview(preview)
+  local ok, err = pcall(function()
+    local list, preview = layout.compute(layout.screen(), config.window)
+    self.list_win = self:open_float(self.list_buf, list, true)
+    if preview then
+      self:open_preview(preview)
+    end
+    self:decorate("")
+    self:map_keys()
+  end)
+  if not ok then
+    self:close()
+    return nil, (tostring(err):gsub("^.-(E%d+:)", "%1"):gsub("^[^%s:]+:%d+: ", ""))
   end
   open_windows[self.list_buf] = self
-  self:map_keys()
   self:watch()
   return self
 end

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -237,6 +239,32 @@ def test_server_killed_and_a_stale_socket(nvim: str, repository: Path, short_tmp
             editor.lua("vim.wait(100)")
             assert Path(status["socket"]).exists()
         assert editor.notices() == []
+
+
+def test_server_that_hangs(nvim: str, repository: Path, short_tmp: Path) -> None:
+    """Its state is known to be unknown; a restart ends it, and the search that waited is answered."""
+    init = write_init(short_tmp / "init.lua", CONFIG)
+    with Editor(nvim, init, cwd=repository) as editor:
+        editor.command("IndexGrep foo")
+        editor.wait(lambda: "4 lines in 2 files" in editor.quickfix_title(), 30)
+        status = lifecycle.server_status(repository)
+        assert status is not None
+        os.kill(status["pid"], signal.SIGSTOP)
+        try:
+            editor.command("IndexGrepStatus")
+            editor.wait(lambda: len(editor.notices()) == 1)
+            assert (
+                "has not answered for 3 s\nIf it stays so, run `:IndexGrepServer restart`."
+                in (editor.notices()[0])
+            )
+            editor.command("IndexGrep foo")
+            editor.command("IndexGrepServer restart")
+            editor.wait(lambda: len(editor.notices()) == 2, 30)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(status["pid"], signal.SIGKILL)
+        assert "is running" in editor.notices()[1]
+        editor.wait(lambda: "4 lines in 2 files" in editor.quickfix_title(), 30)
 
 
 def test_server_commands(nvim: str, repository: Path, short_tmp: Path) -> None:

@@ -95,7 +95,11 @@ def test_argument(typed: Typed, argument: str, request_: dict[str, Any] | None) 
     [
         ("-Z foo", "unknown flag -Z"),
         ("--nope foo", "unknown flag --nope"),
+        ("-é foo", "unknown flag -é."),
         ("-m x foo", "needs a whole number"),
+        # Neovim's msgpack ends the editor on a number that a Lua number does not hold exactly.
+        ("-m 9007199254740992 foo", "-m/--max-count: 9007199254740992 is too large a number"),
+        ("-m 99999999999999999999999 foo", "is too large a number"),
         ("-g", "-g/--glob needs a value"),
         ("-g 'x foo", "a quote is not closed"),
         ("--hidden=yes foo", "takes no value"),
@@ -184,6 +188,8 @@ def test_api_refuses_wrong_options_by_name(typed: Typed) -> None:
     [
         ("{ limt = 5 }", 'vim.g.indexgrep has no option "limt". Options: command, keys, limit'),
         ("{ limit = 'x' }", "vim.g.indexgrep.limit must be a whole number above 0, not"),
+        ("{ limit = 2 ^ 60 }", "vim.g.indexgrep.limit must be a whole number above 0, not"),
+        ("{ search = { max_depth = 1e300 } }", "max_depth must be a whole number from 0 to 2^53 - 1, not"),
         (
             "{ window = { width = 7 } }",
             "vim.g.indexgrep.window.width must be a number above 0",

@@ -173,7 +173,7 @@ def test_server_killed_in_the_middle_in_the_window(nvim: str, short_tmp: Path) -
         assert vim.notices() == []
 
 
-def test_server_killed_before_it_answered_is_asked_once_more(nvim: str, short_tmp: Path) -> None:
+def test_server_killed_before_it_answered_is_asked_again(nvim: str, short_tmp: Path) -> None:
     asked: list[int] = []
 
     def play(query: FakeQuery) -> None:
@@ -199,7 +199,7 @@ def test_server_that_always_dies_is_one_failure(nvim: str, short_tmp: Path) -> N
         vim.wait(vim.notices)
         assert len(vim.notices()) == 1
         assert "went away" in vim.notices()[0]
-        assert server.count("search") == 2
+        assert server.count("search") == 4
 
 
 def test_connection_lost_between_searches(nvim: str, short_tmp: Path) -> None:

@@ -332,6 +332,32 @@ def test_a_line_with_a_million_matches_is_bounded(nvim: str, short_tmp: Path) ->
         assert all(len(entry[3]) < 700 for entry in editor.quickfix())
 
 
+def test_many_matches_in_a_huge_line_leave_the_editor_free(nvim: str, short_tmp: Path) -> None:
+    text = (b"x" * 997 + b"foo") * 20_000
+    spans = [(start, start + 3) for start in range(997, len(text), 1000)]
+    code = """
+      local text, spans = ...
+      local began, rows = vim.uv.hrtime(), {}
+      local unshown = require('indexgrep.rows').add(
+        { path = 'a', lines = { { 1, 0, text, spans, true } } }, rows)
+      return { (vim.uv.hrtime() - began) / 1e6, #rows, unshown, rows[100].col }
+    """
+    with window(nvim, short_tmp) as editor:
+        took, rows, unshown, column = editor.lua(code, text, spans)
+    assert (rows, unshown, column) == (100, 19_900, 99_997)
+    # A look through the whole line for each match takes seconds.
+    assert took < 200
+
+
+def test_each_line_of_a_block_has_its_matches(nvim: str, short_tmp: Path) -> None:
+    text = b"foo\r\n" * 300
+    spans = [(start, start + 5) for start in range(0, len(text), 5)]
+    with window(nvim, short_tmp, {"a.c": text}, [file_result("a.c", (1, text, spans))]) as editor:
+        entries = editor.quickfix()
+        assert [(entry[1], entry[2], entry[3]) for entry in entries] == [(n, 1, "foo") for n in range(1, 301)]
+        assert "more in long lines" not in editor.quickfix_title()
+
+
 def test_match_over_several_lines(nvim: str, short_tmp: Path) -> None:
     block = b"int foo(\n  int x);\n"
     results = [file_result("a.c", (1, block, [(4, 17)]))]
@@ -413,6 +439,51 @@ def test_border_none_has_its_words_in_the_winbar(nvim: str, short_tmp: Path) -> 
 def test_winborder_is_respected(nvim: str, short_tmp: Path) -> None:
     with window(nvim, short_tmp, config="vim.o.winborder = 'double'") as editor:
         editor.wait(lambda: editor.shows("╔"))
+
+
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        ("{ window = { border = 'nope' } }", "invalid border style"),
+        ("{ window = { border = { 1 } } }", "invalid border char"),
+        ("{ keys = { jump = '' } }", "Invalid (empty) LHS"),
+    ],
+)
+def test_window_that_cannot_be_opened_is_one_message(
+    nvim: str, short_tmp: Path, config: str, reason: str
+) -> None:
+    with window(nvim, short_tmp, config=f"vim.g.indexgrep = {config}") as editor:
+        assert floats(editor) == 0
+        assert len(editor.quickfix()) == 4
+        assert len(editor.notices()) == 1
+        assert "the results go to the quickfix list" in editor.notices()[0]
+        assert reason in editor.notices()[0]
+
+
+def test_in_the_command_line_window(nvim: str, short_tmp: Path) -> None:
+    with window(nvim, short_tmp) as editor:
+        editor.keys("q")
+        editor.wait(lambda: gone(editor))
+        editor.keys("q:")
+        editor.wait(lambda: editor.lua("return vim.fn.getcmdwintype()") == ":")
+        editor.keys(":IndexGrep bar<CR>")
+        editor.wait(lambda: "bar (4 lines" in editor.quickfix_title())
+        assert len(editor.notices()) == 1
+        assert "E11: Invalid in command-line window" in editor.notices()[0]
+        editor.keys(":quit<CR>")
+        editor.wait(lambda: editor.lua("return vim.fn.getcmdwintype()") == "")
+
+
+def test_to_the_command_line_window_and_back(nvim: str, short_tmp: Path) -> None:
+    with window(nvim, short_tmp) as editor:
+        editor.keys(":<C-f>")
+        editor.wait(lambda: editor.lua("return vim.fn.getcmdwintype()") == ":")
+        editor.keys(":quit<CR>")
+        editor.wait(lambda: editor.lua("return vim.fn.getcmdwintype()") == "")
+        assert editor.lua("return vim.bo.filetype") == "indexgrep"
+        assert editor.lua("return vim.v.errmsg") == ""
+        editor.keys("j<CR>")
+        editor.wait(lambda: at(editor) == ("a.c", (3, 0)))
 
 
 def test_window_may_be_configured_away(nvim: str, short_tmp: Path) -> None:
