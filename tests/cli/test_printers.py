@@ -229,6 +229,7 @@ PATHS = [
     ["a", "a.c", "a"],
     ["a/x.c"],
     ["a/x.c", "none.txt"],
+    ["none.txt", "B", "empty.txt", "a"],
     ["./a/../a.c"],
     ["B", ".", "a"],
     ["a/.", "a.c"],
@@ -242,7 +243,9 @@ PATHS = [
 
 @pytest.mark.parametrize("paths", PATHS, ids=" ".join)
 @pytest.mark.parametrize(
-    "flags", [[], ["-n"], ["-c"], ["-l"], ["--heading", "-C1"], ["--json"]], ids=" ".join
+    "flags",
+    [[], ["-n"], ["-c"], ["-c", "--include-zero"], ["-l"], ["--heading", "-C1"], ["--json"]],
+    ids=" ".join,
 )
 def test_paths(
     paths: list[str],

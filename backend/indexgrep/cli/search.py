@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
         def end(self, total: FileTotal) -> None: ...
 
+    #: A result, its path as it is shown, and the target it belongs to.
+    Named = tuple[FileResult, bytes, Target]
+
 
 #: How long what was printed may wait in the buffer while more comes, in seconds.
 _FLUSH_S = 0.02
@@ -178,10 +181,10 @@ def _search_group(
     engine = opened.get(group.root)
     answer = engine.search(request)
     try:
-        batches = answer.batches()
+        results = group.named(_flushing(answer.batches(), output), engine.root)
         if settings.include_zero and request.output in ("count", "count_matches"):
-            batches = _with_zeros(batches, engine, request)
-        for result, shown, target in group.named(_flushing(batches, output), engine.root):
+            results = _with_zeros(results, group, engine, request)
+        for result, shown, target in results:
             printing.add(result, shown, target)
             if settings.quiet and not settings.stats:
                 printing.finish()  # one result is enough to know
@@ -206,30 +209,34 @@ def _flushing(batches: Iterator[list[FileResult]], output: Output) -> Iterator[F
 
 
 def _with_zeros(
-    batches: Iterator[list[FileResult]], engine: engines.Engine, request: SearchRequest
-) -> Iterator[list[FileResult]]:
-    """The counts with a zero for each file that has none, which takes a second search to know."""
+    counted: Iterator[Named], group: Group, engine: engines.Engine, request: SearchRequest
+) -> Iterator[Named]:
+    """The counts with a zero for each file that has none, which takes a second search to know.
+
+    Both come target by target in the order of the targets, and in the order of paths within each.
+    """
     import heapq
 
     zeros = engine.search(_replaced(request, "files_without_match"))
+    places = {id(target): place for place, target in enumerate(group.targets)}
 
-    def flat(source: Iterator[list[FileResult]]) -> Iterator[tuple[bytes, int, FileResult]]:
-        for batch in source:
-            for result in batch:
-                yield order(_encoded(result.path)), 0, result
+    def keyed(source: Iterator[Named], rank: int) -> Iterator[tuple[tuple[int, bytes], int, Named]]:
+        for named in source:
+            yield (places[id(named[2])], order(os.fsencode(named[0].path))), rank, named
 
-    def empty() -> Iterator[tuple[bytes, int, FileResult]]:
+    def empty() -> Iterator[FileResult]:
         for batch in zeros.batches():
             for result in batch:
                 if result.error is None:
                     result.count = result.matches = 0
-                    yield order(_encoded(result.path)), 1, result
+                    yield result
 
     try:
         last = None
-        for key, rank, result in heapq.merge(flat(batches), empty(), key=lambda entry: entry[:2]):
+        without = keyed(group.named(empty(), engine.root), 1)
+        for key, rank, named in heapq.merge(keyed(counted, 0), without, key=lambda entry: entry[:2]):
             if rank == 0 or key != last:
-                yield [result]
+                yield named
             last = key
     finally:
         zeros.close()
@@ -239,10 +246,6 @@ def _replaced(request: SearchRequest, output: str) -> SearchRequest:
     wire = request.to_wire()
     wire["output"] = output
     return SearchRequest.from_wire(wire)
-
-
-def _encoded(path: str) -> bytes:
-    return path.encode("utf-8", "surrogateescape")
 
 
 def _report(summary: Summary, group: Group, messages: Messages) -> None:
