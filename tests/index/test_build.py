@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from indexgrep.errors import Cancelled
 from indexgrep.fold import fold
-from indexgrep.index import builder, open_index, worker
+from indexgrep.index import Index, builder, worker
 from indexgrep.index.builder import build
 from indexgrep.index.documents import TextBuffer
 from indexgrep.index.format import (
@@ -62,7 +62,7 @@ def test_every_document_that_satisfies_a_query_is_a_candidate(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(builder, "_Pool", PoolHere)
         build(str(root), paths, root / "index", fraction=fraction)
-    index = open_index(root / "index")
+    index = Index(root / "index")
     assert index.paths() == paths
     stripped = [text.removeprefix(b"\xef\xbb\xbf") for text in texts]
     for _ in range(8):
@@ -71,7 +71,6 @@ def test_every_document_that_satisfies_a_query_is_a_candidate(
         true = true_documents(stripped, query)
         assert found.documents is None or true <= set(found.documents.tolist())
         assert found.count <= len(texts)
-        found.explain()
     index.close()
 
 
@@ -104,7 +103,7 @@ def test_worker_processes_build_what_this_process_builds(tmp_path: Path) -> None
     for name in (POSTINGS, LOOKUP):
         files = [(tmp_path / f"by{workers}" / name).read_bytes() for workers in range(3)]
         assert files[0] == files[1] == files[2]
-    index = open_index(tmp_path / "by2")
+    index = Index(tmp_path / "by2")
     assert index.commit == "c0ffee"
     for number in range(0, len(paths), 7):
         status = os.stat(source / os.fsdecode(paths[number]))
@@ -138,7 +137,7 @@ def test_runs_that_fill_up_in_the_middle_of_a_document(
 def test_few_documents(tmp_path: Path, count: int, build_here: None) -> None:
     paths = write_files(tmp_path, {b"file%d" % number: b"text number %d" % number for number in range(count)})
     build(str(tmp_path), paths, tmp_path / "index")
-    index = open_index(tmp_path / "index")
+    index = Index(tmp_path / "index")
     assert index.document_count == count
     assert index.candidates(Literal(b"text number")).count == count
     assert index.candidates(Literal(b"no such")).count == 0
@@ -150,7 +149,7 @@ def test_few_documents(tmp_path: Path, count: int, build_here: None) -> None:
 def test_empty_documents_only(tmp_path: Path, build_here: None) -> None:
     paths = write_files(tmp_path, {b"a": b"", b"b": b"x", b"c": b"xy"})
     build(str(tmp_path), paths, tmp_path / "index")
-    index = open_index(tmp_path / "index")
+    index = Index(tmp_path / "index")
     assert (index.document_count, index.key_count) == (3, 0)
     assert index.candidates(Literal(b"xyz")).count == 0
 
@@ -169,7 +168,7 @@ def test_paths(tmp_path: Path, build_here: None) -> None:
     ]
     paths = write_files(tmp_path, dict.fromkeys(names, b"some text"))
     build(str(tmp_path), paths, tmp_path / "index")
-    index = open_index(tmp_path / "index")
+    index = Index(tmp_path / "index")
     assert index.paths() == paths == sorted(names)
     for number, path in enumerate(paths):
         assert index.path(number) == path
@@ -205,7 +204,7 @@ def test_encodings(tmp_path: Path, build_here: None) -> None:
     }
     paths = write_files(tmp_path, files)
     build(str(tmp_path), paths, tmp_path / "index")
-    index = open_index(tmp_path / "index")
+    index = Index(tmp_path / "index")
     flags = dict(zip(paths, index.flags.tolist(), strict=True))
     assert flags == {
         b"be": UTF16,
@@ -228,7 +227,7 @@ def test_binary_files_are_indexed_up_to_the_first_nul(tmp_path: Path, build_here
         tmp_path, {b"binary": b"head of it\0tail of it", b"head": b"head of it", b"other": b"nothing"}
     )
     build(str(tmp_path), paths, tmp_path / "index")
-    index = open_index(tmp_path / "index")
+    index = Index(tmp_path / "index")
     assert index.flags.tolist() == [BINARY, 0, 0]
     assert index.binary.tolist() == [0]
 
@@ -251,7 +250,7 @@ def test_what_cannot_be_read_is_a_candidate_of_every_query(tmp_path: Path, build
     (tmp_path / "link").symlink_to("a")
     paths = sorted([*paths, b"fifo", b"folder", b"gone", b"link"])
     build(str(tmp_path), paths, tmp_path / "index")
-    index = open_index(tmp_path / "index")
+    index = Index(tmp_path / "index")
     flags = dict(zip(paths, index.flags.tolist(), strict=True))
     unreadable = NOT_INDEXED | UNREADABLE
     assert flags == {
@@ -303,7 +302,7 @@ def test_what_the_working_tree_lacks_comes_from_read_blob(tmp_path: Path, build_
 
     paths = sorted([*paths, b"stored", b"gone"])
     build(str(tmp_path), paths, tmp_path / "index", read_blob=read_blob)
-    index = open_index(tmp_path / "index")
+    index = Index(tmp_path / "index")
     assert index.flags.tolist() == [NOT_INDEXED | UNREADABLE, 0, 0]
     assert tuple(index.signatures[2].tolist()) == NO_SIGNATURE
     found = index.candidates(Literal(b"in the store")).documents
@@ -352,9 +351,9 @@ def test_files_are_private(tmp_path: Path, build_here: None) -> None:
 def test_a_rebuild_does_not_disturb_who_has_the_old_index_open(tmp_path: Path, build_here: None) -> None:
     paths = write_files(tmp_path, {b"a": b"first text", b"b": b"first text"})
     build(str(tmp_path), paths, tmp_path / "index")
-    old = open_index(tmp_path / "index")
+    old = Index(tmp_path / "index")
     (tmp_path / "a").write_bytes(b"second text")
     build(str(tmp_path), paths, tmp_path / "index")
-    new = open_index(tmp_path / "index")
+    new = Index(tmp_path / "index")
     assert old.candidates(Literal(b"first")).count == 2
     assert new.candidates(Literal(b"first")).count == 1

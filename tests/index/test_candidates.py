@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from indexgrep.index import Index, builder, candidates, open_index
+from indexgrep.index import Index, builder, candidates
 from indexgrep.index.builder import build
 from indexgrep.index.variants import true_counts, variants
 from indexgrep.pattern.query import All, And, Literal, Nothing, Or, Query
@@ -32,7 +32,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Index:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(builder, "_Pool", PoolHere)
         build(str(root), paths, root / "index")
-    return open_index(root / "index")
+    return Index(root / "index")
 
 
 def found(index: Index, query: Query) -> set[int]:
@@ -90,37 +90,35 @@ def test_skipping_lists_leaves_more_candidates_never_fewer(
         assert true_documents(map(text_of, range(COUNT)), query) <= few <= some <= many
 
 
-def test_explain_tells_each_gram(index: Index) -> None:
+def test_the_plan_tells_each_gram(index: Index) -> None:
     literal = b"every_50_th"
-    explained = index.candidates(Literal(literal)).explain()
-    assert explained["documents"] == COUNT
-    plan = explained["plan"]
-    assert (plan["kind"], plan["text"]) == ("literal", literal)
-    assert plan["grams"]
-    for gram in plan["grams"]:
-        assert literal[gram["start"] : gram["end"]] == gram["text"]
-        left, inner, right = gram["weights"]
-        assert inner < min(left, right)
-        assert 0 <= gram["documents"] <= COUNT
-        assert gram["why"]
-    assert any(gram["used"] for gram in plan["grams"])
-    assert plan["bound"] == min(gram["documents"] for gram in plan["grams"])
-    assert explained["candidates"] <= plan["bound"]
+    found = index.candidates(Literal(literal))
+    assert found.total == COUNT
+    plan = found.plan
+    assert (plan.kind, plan.text) == ("literal", literal)
+    assert plan.grams
+    for part in plan.grams:
+        assert literal[part.gram.start : part.gram.end] == part.text
+        assert 0 <= part.bound <= COUNT
+        assert part.why
+    assert any(part.used for part in plan.grams)
+    assert plan.bound == min(part.bound for part in plan.grams)
+    assert found.count <= plan.bound
 
 
-def test_explain_tells_which_part_is_all_and_why(index: Index) -> None:
+def test_the_plan_tells_which_part_is_all_and_why(index: Index) -> None:
     query = And((Literal(b"common"), Or((Literal(b"every_10_th"), Literal(b"x")))))
-    first, second = index.candidates(query).explain()["plan"]["children"]
-    assert first["kind"] == "literal"
-    assert second["why"] == "one alternative needs no string"
-    assert [child["kind"] for child in second["children"]] == ["literal", "all"]
-    assert "fewer than three bytes" in second["children"][1]["why"]
+    first, second = index.candidates(query).plan.children
+    assert first.kind == "literal"
+    assert second.why == "one alternative needs no string"
+    assert [child.kind for child in second.children] == ["literal", "all"]
+    assert "fewer than three bytes" in second.children[1].why
 
 
-def test_explain_tells_what_was_not_read(index: Index) -> None:
+def test_the_plan_tells_what_was_not_read(index: Index) -> None:
     query = And((Literal(b"no_such_word"), Literal(b"common")))
-    children = index.candidates(query).explain()["plan"]["children"]
-    reasons = {gram["why"] for child in children for gram in child["grams"]}
+    children = index.candidates(query).plan.children
+    reasons = {part.why for child in children for part in child.grams}
     assert "in no document" in reasons
     assert "no candidate is left" in reasons
 

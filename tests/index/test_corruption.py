@@ -15,7 +15,7 @@ import xxhash
 
 from indexgrep.errors import IndexCorrupt, IndexFault
 from indexgrep.grams.weights import weights_id
-from indexgrep.index import builder, open_index
+from indexgrep.index import Index, builder
 from indexgrep.index import format as layout
 from indexgrep.index.builder import build
 from indexgrep.index.format import ALIGNMENT, LOOKUP, MAGIC, POSTINGS, SECTIONS
@@ -59,7 +59,7 @@ def copy(pristine: Path, tmp_path: Path) -> Path:
 
 def answers(directory: Path) -> Any:
     """All that an index says, with every list read."""
-    index = open_index(directory)
+    index = Index(directory)
     try:
         found = [index.candidates(query).documents for query in QUERIES]
         return (
@@ -91,7 +91,7 @@ def test_undamaged(copy: Path, truth: Any) -> None:
 
 
 def test_the_index_has_lists_of_all_forms(pristine: Path) -> None:
-    index = open_index(pristine)
+    index = Index(pristine)
     lengths = np.asarray(index._lengths)
     assert np.any(lengths == 0)
     assert np.any(lengths == index.bitmap_size)
@@ -121,7 +121,7 @@ def test_flipped_bytes(copy: Path, truth: Any, kind: str) -> None:
 
 def test_every_flipped_byte_of_the_lists_is_noticed_by_who_reads_it(copy: Path) -> None:
     """Flip a byte in the middle of each of many lists and read that list."""
-    index = open_index(copy)
+    index = Index(copy)
     keys = np.asarray(index._keys)
     random = np.random.default_rng(11)
     chosen = [entry for entry in index.entries(keys[::37].tolist()) if entry is not None and entry.length]
@@ -172,19 +172,19 @@ def test_files_of_two_builds(copy: Path, pristine: Path, tmp_path: Path, build_h
         mixed = Path(shutil.copytree(pristine, tmp_path / f"mixed-{kind}"))
         shutil.copy(tmp_path / "other" / kind, mixed / kind)
         with pytest.raises(IndexCorrupt):
-            open_index(mixed)
+            Index(mixed)
     shutil.copy(copy / POSTINGS, copy / LOOKUP)
     with pytest.raises(IndexCorrupt):
-        open_index(copy)
+        Index(copy)
 
 
 def test_missing_files(copy: Path, tmp_path: Path) -> None:
     with pytest.raises(IndexFault, match="no index") as caught:
-        open_index(tmp_path / "nowhere")
+        Index(tmp_path / "nowhere")
     assert not isinstance(caught.value, IndexCorrupt)
     os.unlink(copy / LOOKUP)
     with pytest.raises(IndexCorrupt, match="not complete"):
-        open_index(copy)
+        Index(copy)
 
 
 # Damage with the right hashes: what a hash cannot notice, the checks of every field must.
@@ -256,16 +256,16 @@ def test_header_that_is_no_map(copy: Path) -> None:
     ):
         (copy / LOOKUP).write_bytes(packed(LOOKUP, body) + data[ALIGNMENT * 8 :])
         with pytest.raises(IndexCorrupt):
-            open_index(copy)
+            Index(copy)
 
 
 def test_another_weight_table_or_version_is_never_read(copy: Path) -> None:
     rewritten(copy / POSTINGS, POSTINGS, lambda fields: fields.update(weights="0" * 16))
     with pytest.raises(IndexCorrupt, match="weight table"):
-        open_index(copy)
+        Index(copy)
     rewritten(copy / POSTINGS, POSTINGS, lambda fields: fields.update(weights=weights_id(), version=99))
     with pytest.raises(IndexCorrupt, match="version 99"):
-        open_index(copy)
+        Index(copy)
 
 
 @pytest.mark.parametrize("section", ["keys", "lengths", "counts", "offsets", "block_hashes", "frequent"])
@@ -294,7 +294,7 @@ def test_numbers_of_the_lookup_table(copy: Path, truth: Any, section: str) -> No
             ],
         )
         try:
-            index = open_index(copy)
+            index = Index(copy)
             for query in QUERIES:
                 index.candidates(query)
             for entry in index.entries(np.asarray(index._keys)[::101].tolist()):
@@ -313,8 +313,8 @@ def test_random_files(tmp_path: Path) -> None:
         for kind in KINDS:
             (tmp_path / kind).write_bytes(bytes(random.integers(0, 256, size, np.uint8)))
         with pytest.raises(IndexCorrupt):
-            open_index(tmp_path)
+            Index(tmp_path)
         for kind in KINDS:
             (tmp_path / kind).write_bytes(MAGIC[kind] + bytes(random.integers(0, 256, size, np.uint8)))
         with pytest.raises(IndexCorrupt):
-            open_index(tmp_path)
+            Index(tmp_path)

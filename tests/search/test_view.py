@@ -50,7 +50,7 @@ def signatures_of(index: Index) -> dict[bytes, Signature]:
 def snapshot(state: dict[bytes, Signature]) -> Refresh:
     paths = sorted(state)
     table = np.array([state[path] for path in paths], SIGNATURE)
-    return Refresh(1, True, "sweep", "test", snapshot=Snapshot(paths, table, 0))
+    return Refresh(1, True, "sweep", "test", snapshot=Snapshot(paths, table))
 
 
 OTHER: Signature = (1, 2, 3, 4, 5)

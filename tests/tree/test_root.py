@@ -32,11 +32,9 @@ def repository(tmp_path: Path) -> Path:
 
 
 def test_top_of_the_worktree(repository: Path) -> None:
-    head = git(repository, "rev-parse", "HEAD")
-    expected = Root(str(repository), str(repository / ".git"), str(repository / ".git"), head)
+    expected = Root(str(repository), str(repository / ".git"), str(repository / ".git"))
     for path in ("", "src", "src/deep", "src/file.c", "src/../src/deep/"):
         assert find_root(repository / path) == expected
-    assert expected.is_git
     assert find_root(f"{repository}/src/") == expected
 
 
@@ -53,19 +51,18 @@ def test_plain_directory(tmp_path: Path) -> None:
     assert find_root(tmp_path / "plain") == Root(str(tmp_path / "plain"))
     assert find_root(tmp_path / "plain" / "sub" / "file") == Root(str(tmp_path / "plain" / "sub"))
     root = find_root(tmp_path / "plain")
-    assert (root.is_git, root.commit, root.head()) == (False, "", "")
+    assert root.head() == ""
 
 
 def test_head_follows(repository: Path) -> None:
     root = find_root(repository)
     git(repository, "commit", "--quiet", "--allow-empty", "-m", "two")
     head = git(repository, "rev-parse", "HEAD")
-    assert root.commit != head
     assert root.head() == head
     git(repository, "pack-refs", "--all")
     assert root.head() == head
     git(repository, "checkout", "--quiet", "--detach", "HEAD~1")
-    assert root.head() == root.commit == find_root(repository).commit
+    assert root.head() == git(repository, "rev-parse", "HEAD")
 
 
 def test_linked_worktree(repository: Path) -> None:
@@ -75,7 +72,7 @@ def test_linked_worktree(repository: Path) -> None:
     assert root.path == str(linked)
     assert root.git_dir == str(repository / ".git" / "worktrees" / "linked")
     assert root.common_dir == str(repository / ".git")
-    assert root.commit == root.head() == git(linked, "rev-parse", "HEAD")
+    assert root.head() == git(linked, "rev-parse", "HEAD")
 
 
 def test_worktree_of_a_bare_parent(repository: Path) -> None:
@@ -87,7 +84,7 @@ def test_worktree_of_a_bare_parent(repository: Path) -> None:
     git(bare, "worktree", "add", "--quiet", str(linked))
     root = find_root(linked)
     assert (root.path, root.common_dir) == (str(linked), str(bare))
-    assert root.commit
+    assert root.head()
 
 
 def test_submodule_and_nested(repository: Path) -> None:
@@ -96,7 +93,7 @@ def test_submodule_and_nested(repository: Path) -> None:
     root = find_root(repository / "module" / "src")
     assert root.path == str(repository / "module")
     assert root.git_dir == str(repository / ".git" / "modules" / "module")
-    assert root.commit == git(repository / "module", "rev-parse", "HEAD")
+    assert root.head() == git(repository / "module", "rev-parse", "HEAD")
     git(repository, "init", "--quiet", "nested")
     assert find_root(repository / "nested").path == str(repository / "nested")
 
@@ -104,14 +101,15 @@ def test_submodule_and_nested(repository: Path) -> None:
 def test_unborn_branch(tmp_path: Path) -> None:
     git(tmp_path, "init", "--quiet", "new")
     root = find_root(tmp_path / "new")
-    assert (root.path, root.is_git, root.commit, root.head()) == (str(tmp_path / "new"), True, "", "")
+    assert (root.path, root.git_dir) == (str(tmp_path / "new"), str(tmp_path / "new" / ".git"))
+    assert root.head() == ""
 
 
 def test_shallow_clone(repository: Path) -> None:
     git(repository, "commit", "--quiet", "--allow-empty", "-m", "two")
     shallow = repository.parent / "shallow"
     git(repository.parent, "clone", "--quiet", "--depth=1", f"file://{repository}", str(shallow))
-    assert find_root(shallow).commit == git(repository, "rev-parse", "HEAD")
+    assert find_root(shallow).head() == git(repository, "rev-parse", "HEAD")
 
 
 def test_rebase_in_progress(repository: Path) -> None:
@@ -121,7 +119,7 @@ def test_rebase_in_progress(repository: Path) -> None:
         git(repository, "commit", "--quiet", "--all", "-m", branch)
     git(repository, "rebase", "other", check=False)
     assert (repository / ".git" / "rebase-merge").exists()
-    assert find_root(repository).commit == git(repository, "rev-parse", "HEAD")
+    assert find_root(repository).head() == git(repository, "rev-parse", "HEAD")
 
 
 @pytest.mark.parametrize("content", ["", "garbage\n", "ref: refs/heads/../../x\n", "ref: refs/heads/none\n"])
@@ -131,7 +129,7 @@ def test_corrupt_head(repository: Path, content: str) -> None:
     (repository / ".git" / "HEAD").write_text(content)
     assert root.head() == ""
     assert find_root(repository).path == str(repository)
-    assert find_root(repository).commit == ""
+    assert find_root(repository).head() == ""
 
 
 def test_head_names_a_missing_object(repository: Path) -> None:

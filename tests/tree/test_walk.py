@@ -259,7 +259,6 @@ def test_special_files(rg: str, hostile: Root) -> None:
 def test_errors_are_collected(hostile: Root) -> None:
     found = walk(hostile, WalkOptions(paths=("no-such", "plain.txt", "links/broken", "links/loop-a")))
     assert found.files == [b"plain.txt"]
-    assert found.explicit == {b"plain.txt"}
     assert [path for path, _ in found.errors] == [b"no-such", b"links/broken", b"links/loop-a"]
     assert found.errors[0][1] == "No such file or directory (os error 2)"
 
@@ -300,14 +299,6 @@ def test_usage_errors(rg: str, hostile: Root, options: WalkOptions, message: str
         [rg, "--files", *rg_flags(options)], capture_output=True, check=False, cwd=hostile.path
     )
     assert done.returncode == 2
-
-
-def test_directories(hostile: Root) -> None:
-    """Those that were entered, the root among them."""
-    found = walk(hostile, WalkOptions(paths=("src",)))
-    assert found.directories[:2] == [b"src", b"src/build"]
-    assert walk(hostile, WalkOptions()).directories[0] == b""
-    assert b"ignored-dir" not in walk(hostile, WalkOptions()).directories
 
 
 def test_socket_in_tree(rg: str, short_tmp: Path) -> None:

@@ -20,7 +20,7 @@ variants   figures for the choice of what is stored
 
 from .builder import build
 from .candidates import Candidates
-from .reader import Index, open_index
+from .reader import Index
 from .store import Store, Stored, listing
 
-__all__ = ["Candidates", "Index", "Store", "Stored", "build", "listing", "open_index"]
+__all__ = ["Candidates", "Index", "Store", "Stored", "build", "listing"]

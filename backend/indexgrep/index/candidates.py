@@ -12,13 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from ..grams.cover import Gram, cover
-from ..grams.weights import weights
 from ..pattern.query import All, And, Literal, Nothing, Or, Query
 
 if TYPE_CHECKING:
@@ -79,10 +78,6 @@ class Candidates:
     @property
     def count(self) -> int:
         return self.total if self.documents is None else len(self.documents)
-
-    def explain(self) -> dict[str, Any]:
-        """The plan as plain values: see ``_explained``."""
-        return {"documents": self.total, "candidates": self.count, "plan": _explained(self.plan)}
 
 
 def candidates(index: Index, query: Query, *, after_nul: bool = True) -> Candidates:
@@ -282,42 +277,3 @@ def _mark(step: GramPart | Part, why: str) -> None:
     step.why = step.why or why
     for gram in _grams_of(step):
         gram.why = why
-
-
-# Explaining
-
-
-def _explained(part: Part) -> dict[str, Any]:
-    """A part as plain values.
-
-    ``kind`` and ``bound`` (at most so many documents) always; ``text`` for literals; ``why`` where there is
-    something to say; ``grams``: each with ``text``, ``start`` and ``end`` in the literal, ``weights`` (of the
-    pairs at its two ends, and the highest between them or -1), ``documents`` in its list, ``bytes`` of it,
-    ``used`` and ``why``; ``children``.
-    """
-    explained: dict[str, Any] = {"kind": part.kind, "bound": part.bound}
-    if part.text:
-        explained["text"] = part.text
-    if part.why:
-        explained["why"] = part.why
-    if part.grams:
-        explained["grams"] = [_explained_gram(gram) for gram in part.grams]
-    if part.children:
-        explained["children"] = [_explained(child) for child in part.children]
-    return explained
-
-
-def _explained_gram(part: GramPart) -> dict[str, Any]:
-    pairs = [
-        int(weights()[first * 256 + second]) for first, second in zip(part.text, part.text[1:], strict=False)
-    ]
-    return {
-        "text": part.text,
-        "start": part.gram.start,
-        "end": part.gram.end,
-        "weights": [pairs[0], max(pairs[1:-1], default=-1), pairs[-1]],
-        "documents": part.bound,
-        "bytes": part.entry.length if part.entry is not None else 0,
-        "used": part.used,
-        "why": part.why,
-    }

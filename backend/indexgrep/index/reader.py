@@ -311,11 +311,6 @@ class _PathList(Sequence[bytes]):
         return self._index.path(number)
 
 
-def open_index(directory: Path) -> Index:
-    """Open the index in ``directory``; see ``Index`` for what it raises."""
-    return Index(directory)
-
-
 def _pread(descriptor: int, size: int, offset: int) -> bytes:
     """Exactly ``size`` bytes at ``offset``. Raises ``IndexCorrupt`` where the file ends before."""
     data = os.pread(descriptor, size, offset)

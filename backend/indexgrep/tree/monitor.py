@@ -155,11 +155,6 @@ class Monitor:
         #: Directories that could not be read when they were looked at last, with messages.
         self._unreadable: dict[bytes, str] = {}
 
-    @property
-    def version(self) -> int:
-        """The version of the last refresh."""
-        return self._version
-
     def beyond(self, wanted: Filter) -> list[bytes]:
         """The files outside the standard universe that a filter wants, sorted, as of the last refresh.
 
@@ -451,7 +446,7 @@ class Monitor:
 
     def _list_all(self, reason: str) -> Refresh:
         self._identity = self._root_identity()
-        builder = SnapshotBuilder(time.time_ns())
+        builder = SnapshotBuilder()
         traversal = self._traversal()
         context = self._reader.start(self._path, b".")
         self._stale = ""  # it may be set again on the way

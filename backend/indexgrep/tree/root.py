@@ -24,16 +24,12 @@ class Root:
     git_dir: str | None = None
     #: The git directory that all worktrees of the repository share, ``None`` without git.
     common_dir: str | None = None
-    #: The commit of HEAD (hex) when the root was found; empty without git, on an unborn branch, or when HEAD
-    #: cannot be read.
-    commit: str = ""
-
-    @property
-    def is_git(self) -> bool:
-        return self.git_dir is not None
 
     def head(self) -> str:
-        """The commit of HEAD now (hex), or empty as for ``commit``. About 0.1 ms."""
+        """The commit of HEAD now (hex); empty without git, on an unborn branch, or when HEAD cannot be read.
+
+        About 0.1 ms.
+        """
         return _head(self.git_dir) if self.git_dir is not None else ""
 
 
@@ -115,7 +111,7 @@ def _discover(start: str) -> Root | None:
         # Below the git directory itself, or core.worktree points elsewhere: search what was asked for.
         return None
     git_dir = os.path.realpath(git_dir)
-    return Root(top, git_dir, _common_dir(git_dir), _head(git_dir))
+    return Root(top, git_dir, _common_dir(git_dir))
 
 
 def _common_dir(git_dir: str) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 
 import numpy as np
-import numpy.typing as npt
 
 #: One signature: size in bytes, times in nanoseconds since the epoch, inode number, ``st_mode``.
 SIGNATURE = np.dtype(
@@ -32,11 +31,6 @@ NO_SIGNATURE: Signature = (0, 0, 0, 0, 0)
 def signature_of(status: os.stat_result) -> Signature:
     """The signature in a ``stat`` result."""
     return (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_mode)
-
-
-def signatures(count: int) -> npt.NDArray[np.void]:
-    """An array of ``count`` signatures, all ``NO_SIGNATURE``."""
-    return np.zeros(count, SIGNATURE)
 
 
 def is_racy(signature: Signature, observed_ns: int) -> bool:

@@ -50,12 +50,8 @@ class Walk:
 
     #: Regular files, sorted.
     files: list[bytes] = field(default_factory=list)
-    #: Directories that were entered, sorted; the root itself is ``b""``.
-    directories: list[bytes] = field(default_factory=list)
     #: What could not be read: ``(path, message)``.
     errors: list[WalkError] = field(default_factory=list)
-    #: Those of ``files`` that were given as arguments: ripgrep searches them whatever the flags say.
-    explicit: frozenset[bytes] = frozenset()
 
 
 def walk(root: Root, options: WalkOptions) -> Walk:
@@ -72,7 +68,6 @@ def walk(root: Root, options: WalkOptions) -> Walk:
     )
     root_path = os.fsencode(root.path)
     found = Walk()
-    explicit: set[bytes] = set()
     for argument in options.paths or (".",):
         literal = os.fsencode(argument)
         path = absolute(cwd, literal)
@@ -85,7 +80,6 @@ def walk(root: Root, options: WalkOptions) -> Walk:
         if not stat.S_ISDIR(status.st_mode):
             if stat.S_ISREG(status.st_mode):
                 found.files.append(name)
-                explicit.add(name)
             continue
         lead = name + b"/" if name and not name.endswith(b"/") else name
         selection = Selection(
@@ -97,22 +91,14 @@ def walk(root: Root, options: WalkOptions) -> Walk:
             max_depth=options.max_depth,
             max_filesize=options.max_filesize,
         )
-
-        def listed(directory: bytes, *_: object, lead: bytes = lead) -> None:
-            found.directories.append((lead + directory).removesuffix(b"/"))
-
-        traversal = Traversal(reader, selection, on_listed=listed)
+        traversal = Traversal(reader, selection)
         context = reader.start(os.path.realpath(path), literal)
         for run in traversal.run(path, context):
             prefix = lead + run.directory
             found.files += [prefix + name for name in run.names] if prefix else run.names
         found.errors += [((lead + name).removesuffix(b"/"), message) for name, message in traversal.errors]
-    found.explicit = frozenset(explicit)
     if len(options.paths) > 1:
         found.files = sorted(set(found.files))
-        found.directories = sorted(set(found.directories))
-    else:
-        found.directories.sort()
     return found
 
 
