@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from indexgrep.index.builder import kernels_id
+
 settings.register_profile(
     "ci",
     deadline=None,
@@ -50,9 +52,11 @@ def _isolate(base: Path) -> dict[str, str]:
 
 
 _session_base = Path(tempfile.mkdtemp(prefix="ig-"))  # short: a socket's path has about 100 bytes
-# Compiled kernels are kept between runs: compiling them anew costs seconds and tests nothing.
+# Compiled kernels are kept between runs: compiling them anew costs seconds and tests nothing. But not those
+# of other sources: numba would not notice a change in a function that another one calls.
 os.environ.setdefault(
-    "NUMBA_CACHE_DIR", os.path.join(tempfile.gettempdir(), f"indexgrep-numba-{os.getuid()}")
+    "NUMBA_CACHE_DIR",
+    os.path.join(tempfile.gettempdir(), f"indexgrep-numba-{os.getuid()}", kernels_id()),
 )
 os.environ.update(_isolate(_session_base))
 for _name in ("XDG_RUNTIME_DIR", "RIPGREP_CONFIG_PATH", "NVIM", "NVIM_LISTEN_ADDRESS"):

@@ -423,15 +423,20 @@ class _Pool:
         self._answers.put((number, None))
 
 
-def _numba_cache() -> str:
-    """The directory for compiled kernels, made if it can be; empty where it cannot.
+def kernels_id() -> str:
+    """A name for the sources of the compiled kernels: 16 hex digits.
 
-    numba notices a stale cache by the file of a function, not by those of the functions that it calls, so the
-    directory is named by a hash of all of them, and those of other versions are removed.
+    numba notices a stale cache by the file of a function, not by those of the functions that it calls, so a
+    directory of its cache is named by all of them.
     """
     package = Path(__file__).parent.parent
     sources = b"".join((package / name).read_bytes() for name in _KERNEL_SOURCES)
-    directory = cache_dir() / "numba" / hashlib.sha256(sources).hexdigest()[:16]
+    return hashlib.sha256(sources).hexdigest()[:16]
+
+
+def _numba_cache() -> str:
+    """The directory for compiled kernels, made if it can be; empty where it cannot. Others are removed."""
+    directory = cache_dir() / "numba" / kernels_id()
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         for other in directory.parent.iterdir():
