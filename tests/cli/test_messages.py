@@ -273,6 +273,29 @@ def test_as_a_program() -> None:
     assert run.stderr == b"indexgrep: unrecognized flag --nope\n"
 
 
+def test_the_status_says_what_is_wrong_and_where_the_log_is(
+    cli: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    status = {
+        "root": "/r",
+        "index": {"state": "absent", "fault": "the index was damaged"},
+        "freshness": "sweep",
+        "freshness_reason": "the limit of watches is reached",
+        "overlay": 1234,
+    }
+    monkeypatch.setattr("indexgrep.server.lifecycle.server_status", lambda path: status)
+    said = dict(re.split(r":\s+", line, maxsplit=1) for line in cli("status").out.decode().splitlines())
+    assert said == {
+        "root": "/r",
+        "index": "absent",
+        "fault": "the index was damaged",
+        "freshness": "sweep: the limit of watches is reached",
+        "overlay": "1,234",
+        "server": "not running",
+        "log": os.environ["INDEXGREP_LOG"],
+    }
+
+
 def test_a_server_in_the_foreground_takes_no_module_of_the_working_directory(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
+from ..runtime import log_path
 from .output import Messages, Output
 
 if TYPE_CHECKING:
@@ -134,7 +135,10 @@ def _show_status(status: dict[str, Any], *, as_json: bool) -> None:
         _print(json.dumps(status, indent=2, sort_keys=True, default=str))
         return
     index = status.get("index") or {}
-    lines = [("root", status.get("root", "")), ("index", index.get("state", "none"))]
+    lines: list[tuple[str, object]] = [
+        ("root", status.get("root", "")),
+        ("index", index.get("state", "none")),
+    ]
     if index.get("commit"):
         lines.append(("commit", index["commit"]))
     if "documents" in index:
@@ -143,13 +147,17 @@ def _show_status(status: dict[str, Any], *, as_json: bool) -> None:
         lines.append(("size", human(index["bytes"])))
     if index.get("dir"):
         lines.append(("directory", index["dir"]))
+    if index.get("fault"):
+        lines.append(("fault", index["fault"]))
     progress = index.get("progress")
     if progress:
         done, total = progress.get("documents", 0), progress.get("documents_total", 0)
         lines.append(("building", f"{progress.get('phase', '')}, {done:,} of {total:,} documents"))
-    for name in ("freshness", "overlay"):
-        if name in status:
-            lines.append((name, _flat(status[name])))
+    if "freshness" in status:
+        reason = status.get("freshness_reason")
+        lines.append(("freshness", f"{status['freshness']}: {reason}" if reason else status["freshness"]))
+    if "overlay" in status:
+        lines.append(("overlay", f"{status['overlay']:,}"))
     if status.get("pid") and status.get("socket"):
         seconds = int(status.get("uptime_s", 0))
         lines += [
@@ -160,16 +168,8 @@ def _show_status(status: dict[str, Any], *, as_json: bool) -> None:
         ]
     else:
         lines.append(("server", "not running"))
-    if status.get("log"):
-        lines.append(("log", status["log"]))
+    lines.append(("log", status.get("log") or log_path()))
     _print("\n".join(f"{name + ':':<11} {value}" for name, value in lines))
-
-
-def _flat(value: Any) -> str:
-    """A value of the status in one line."""
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {inner}" for name, inner in value.items())
-    return str(value)
 
 
 def _server(arguments: list[str]) -> int:
