@@ -41,7 +41,7 @@ def backend_command(given: Sequence[str]) -> list[str] | None:
         importlib.metadata.distribution("indexgrep")
     except importlib.metadata.PackageNotFoundError:
         return None
-    return [sys.executable, "-m", "indexgrep"]
+    return [sys.executable, "-P", "-m", "indexgrep"]
 
 
 def start_server(root: str, given: Sequence[str]) -> str:
