@@ -56,5 +56,5 @@ LINUX = (
     Query("anchor", r"^#include <linux/dma-.*>$"),
     Query("Unicode", r"Jürgen|Müller"),
     Query("no literal", r"[a-z]{20,}_[0-9]{4,}"),
-    Query("no literal", r"\b\w{50,}\b"),
+    Query("no literal", r"\b(\d{1,3}\.){3}\d{1,3}\b"),
 )
