@@ -91,3 +91,11 @@ def test_size_limit_of_the_request(tmp_path: Path) -> None:
     path.write_bytes(b"needle\n")
     assert search(path, max_filesize=6) is None
     assert search(path, max_filesize=7) is not None
+
+
+def test_a_file_that_is_named_has_no_size_limit(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"needle\n")
+    request = SearchRequest(("needle",), max_filesize=6)
+    matcher = Matcher(compile_request(request), request)
+    assert matcher.search_file(os.fsencode(path), "name", explicit=True) is not None

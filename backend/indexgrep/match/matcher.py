@@ -60,7 +60,8 @@ class Matcher:
         """
         limit = self.request.max_filesize
         try:
-            if limit is not None and os.stat(path, dir_fd=dir_fd).st_size > limit:
+            # Like every filter, the limit is not for files that are named.
+            if limit is not None and not explicit and os.stat(path, dir_fd=dir_fd).st_size > limit:
                 return None
             data = read_file(path, dir_fd)
         except ReadFailure as failure:
@@ -291,7 +292,7 @@ def compile_request(request: SearchRequest) -> CompiledPattern:
         multiline_dotall=request.multiline_dotall,
         crlf=request.crlf,
         unicode=request.unicode,
-        ban_nul=not (request.text or request.binary),
+        ban_nul=not request.text,
     )
     return compile_patterns(request.patterns, options)
 

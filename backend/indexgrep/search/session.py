@@ -37,6 +37,8 @@ _MAPPED_FILES = 10
 #: An index is worth renewing when so many files, and this share of all, stand beside it.
 _RENEW_FILES = 1000
 _RENEW_SHARE = 0.05
+#: Paths that are looked through together for one that a filter keeps.
+_AT_A_TIME = 1000
 
 
 class Session:
@@ -150,13 +152,14 @@ class Session:
             return
         options = walk_options(target, request)
         if in_universe(target, options, self._monitor):
-            summary.documents += chosen.count(target.prefix)
             files = chosen.below(target.prefix)
             narrowed = Filter(self.root, options, target.argument)
             if narrowed.narrows:
                 files = narrowed.keep(files)
             if narrowed.reaches_beyond:
                 files += self._monitor.beyond(narrowed)
+            if files or not narrowed.narrows or chosen.holds(narrowed):
+                summary.documents += chosen.count(target.prefix)
             errors = [
                 (directory[:-1], message)
                 for directory, message in chosen.errors(target.prefix)
@@ -320,6 +323,20 @@ class _Chosen:
     def errors(self, prefix: bytes) -> list[WalkError]:
         """The directories below ``prefix`` that cannot be read."""
         return [error for error in self._view.errors if error[0].startswith(prefix)]
+
+    def holds(self, wanted: Filter) -> bool:
+        """Whether the universe has any file that a filter keeps, candidate or not."""
+        view = self._view
+        if wanted.keep(list(view.extra)):
+            return True
+        if view.index is None:
+            return False
+        first, last = documents_below(view.index, wanted.prefix)
+        live = first + np.flatnonzero(view.live[first:last])
+        return any(
+            wanted.keep(view.index.paths_of(live[at : at + _AT_A_TIME]))
+            for at in range(0, len(live), _AT_A_TIME)
+        )
 
     def among(self, files: list[bytes]) -> list[bytes]:
         """Those of ``files`` that the index does not rule out."""
