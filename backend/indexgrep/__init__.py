@@ -7,6 +7,8 @@ package    concern
 ========== ===================================================================================
 errors     the one hierarchy of errors a user can see
 runtime    where things live on disk (cache, sockets, log) and the log itself
+request    one search, as every surface asks it, and the records that answer it
+fold       the folding of text for the index
 grams      byte-pair weights, sparse n-gram extraction, the frequent set, covering sets
 pattern    the Rust ``regex`` dialect: parser, AST, printer, and the string conditions of a pattern
 tree       the working tree: roots, git, the ripgrep walk, stat signatures, sweep and watch

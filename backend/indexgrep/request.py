@@ -83,7 +83,7 @@ class SearchRequest:
     output: str = "lines"
     #: Give up after so many milliseconds; the summary then says it is not complete. ``None``: no deadline.
     timeout_ms: int | None = None
-    #: Also search so the index is not used (for comparisons and doubts); every file is read.
+    #: Read every file, without asking the index (``--no-index``): for comparisons and doubts.
     no_index: bool = False
 
     def __post_init__(self) -> None:
@@ -226,7 +226,7 @@ class Summary:
     commit: str = ""
     #: ``index``: candidates came from the index; ``scan``: every file of the scope was read.
     served_by: str = "scan"
-    #: Why a scan, when it is one (``no index yet``, ``no literal in the pattern``…), else empty.
+    #: Why a scan, when it is one (``there is no index yet``, say), else empty.
     scan_reason: str = ""
     #: How freshness was established: ``watch``, ``sweep`` or ``walk``.
     freshness: str = ""

@@ -4,7 +4,8 @@
 what       environment override         default
 ========== ============================ =========================================================
 cache      ``INDEXGREP_CACHE_DIR``      the user's cache directory (``XDG_CACHE_HOME``), ``indexgrep``
-runtime    ``INDEXGREP_RUNTIME_DIR``    the user's runtime directory (``XDG_RUNTIME_DIR``), ``indexgrep``
+runtime    ``INDEXGREP_RUNTIME_DIR``    ``XDG_RUNTIME_DIR``, ``indexgrep``; where that is not set,
+                                        ``indexgrep-UID`` in the directory of temporary files
 log        ``INDEXGREP_LOG``            the user's state directory (``XDG_STATE_HOME``), ``indexgrep/log``
 ========== ============================ =========================================================
 

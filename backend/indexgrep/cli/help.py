@@ -106,6 +106,8 @@ DIFFERENCES TO RIPGREP:
 
 ENVIRONMENT:
   INDEXGREP_CACHE_DIR, INDEXGREP_RUNTIME_DIR, INDEXGREP_LOG: where indexes, sockets and the log are.
+  INDEXGREP_CACHE_BUDGET: bytes that all indexes together may take (8 GiB).
+  INDEXGREP_IDLE_S: seconds that a server without clients stays (900).
 """
 
 

@@ -79,8 +79,7 @@ def scan(
         frequent: uint8, the frequent set's bits (lowest bit first).
         shift: uint64, how far a key is shifted right to give its bit's number.
         keys: uint32, room for ``KEYS_PER_BYTE`` keys a byte of text. They come in order of where their grams
-        end,
-            and are not free of repetition.
+            end, and are not free of repetition.
         spans: int32[:, 2], where each gram starts and ends in the folded text; may have no rows where that is
             not wanted, and has as many as ``keys`` otherwise.
     """

@@ -85,7 +85,7 @@ def candidates(index: Index, query: Query, *, after_nul: bool = True) -> Candida
 
     Documents that are not indexed are always among them. Of a binary document only the text before its first
     NUL is indexed, which is all that an ordinary search of a tree reads: pass ``after_nul=False`` for one.
-    Where text after a NUL can match, all binary documents are candidates.
+    Where text after a NUL can match (``-a``, ``--binary``, ``-U``), all binary documents are candidates.
 
     Raises ``IndexCorrupt`` where a list is damaged, ``IndexFault`` where it cannot be read.
     """

@@ -34,8 +34,7 @@ A posting list has one of three forms, told by its length:
 * length 0: the gram is in one document only, whose number stands in ``counts``;
 * length ceil(documents / 8): a bitmap, document d being bit d % 8 of byte d // 8 (unused bits are 0);
 * any shorter length: gaps. ``document - previous - 1`` for each document, the first against -1, as base-128
-varints,
-  least significant group first, the highest bit set on all but the last byte.
+  varints, least significant group first, the highest bit set on all but the last byte.
 
 A list takes the bitmap form exactly when the gaps would not be shorter. ``lookup`` names the ``postings``
 file it belongs to by that file's header hash, so that the halves of two builds are never read together.

@@ -133,7 +133,7 @@ def _collect(
 
 
 def _count_slots(slots: Any, size: int, offsets: Any) -> None:
-    """Count the postings of each place of the table in ``offsets`` (int32, zero before)."""
+    """Count the postings of each place of the table in ``offsets`` (int64, zero before)."""
     for index in range(size):
         offsets[slots[index]] += 1
 
