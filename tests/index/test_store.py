@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from indexgrep.errors import IndexFault, IndexLocked
-from indexgrep.index import Store, builder, listing, writer
-from indexgrep.index.format import LOOKUP, POSTINGS
+from indexgrep.index import Index, Store, builder, listing, writer
+from indexgrep.index.format import LOOKUP, POSTINGS, Header
 from indexgrep.pattern.query import Literal
 from support.indexing import write_files
 
@@ -91,6 +91,27 @@ def test_a_damaged_index_is_moved_aside_and_built_again(root: Path, cache: Path,
         assert [stored.state for stored in listing(cache)] == ["corrupt"]
     assert store.build("x", str(root), paths).document_count == 1
     assert sorted(stored.state for stored in listing(cache)) == ["corrupt", "ready"]
+
+
+def test_an_index_that_is_replaced_while_it_is_opened_is_not_taken_for_a_damaged_one(
+    root: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, build_here: None
+) -> None:
+    paths = write_files(root, {b"a": b"some text"})
+    store = Store(root, cache)
+    store.build("c0ffee", str(root), paths)
+    open_lookup = Index._open_lookup
+
+    def replaced_before(index: Index, path: Path, postings: Header) -> None:
+        monkeypatch.setattr(Index, "_open_lookup", open_lookup)
+        write_files(root, {b"a": b"other text"})
+        builder.build(str(root), paths, path.parent)
+        open_lookup(index, path, postings)
+
+    monkeypatch.setattr(Index, "_open_lookup", replaced_before)
+    index = store.open("c0ffee")
+    assert index is not None
+    assert index.candidates(Literal(b"other")).count == 1
+    assert [stored.state for stored in listing(cache)] == ["ready"]
 
 
 def test_the_budget_takes_damaged_then_least_recently_used(

@@ -77,8 +77,8 @@ def build(
     Args:
         root: the directory that the paths are relative to.
         paths: in ascending order of their bytes, without repetition. Files that cannot be indexed
-            (unreadable, too large, changed while they are read, ...) are in the index all the same, flagged as
-            not indexed.
+            (unreadable, too large, changed while they are read, ...) are in the index all the same, flagged
+            as not indexed.
         destination: its parent is made where it is missing.
         commit: what the index stands for, to be found again as ``Index.commit``.
         workers: processes; default one a core.

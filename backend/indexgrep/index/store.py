@@ -23,6 +23,7 @@ import logging
 import os
 import re
 import shutil
+import stat
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -89,14 +90,21 @@ class Store:
         A damaged index is moved aside. Raises ``IndexFault`` where it is there but cannot be read.
         """
         directory = self.path(name)
-        if not directory.is_dir():
-            return None
-        try:
-            index = Index(directory)
-        except IndexCorrupt as error:
-            log.warning("moved a damaged index aside: %s: %s", directory, error.message)
-            self.quarantine(name)
-            return None
+        while True:
+            identity = _identity(directory)
+            if identity is None:
+                return None
+            try:
+                index = Index(directory)
+                break
+            except IndexFault as error:
+                if _identity(directory) != identity:
+                    continue  # it was replaced meanwhile, and what was read may be halves of two
+                if not isinstance(error, IndexCorrupt):
+                    raise
+                log.warning("moved a damaged index aside: %s: %s", directory, error.message)
+                self.quarantine(name)
+                return None
         with contextlib.suppress(OSError):  # a cache that cannot be written still serves
             descriptor = os.open(directory / "used", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
@@ -270,6 +278,15 @@ def _stored(folder: Path) -> Iterator[Stored]:
             _used(directory),
             state,
         )
+
+
+def _identity(directory: Path) -> tuple[int, int] | None:
+    """What tells an index from another in its place; ``None`` where there is no directory."""
+    try:
+        status = os.stat(directory)
+    except OSError:
+        return None
+    return (status.st_dev, status.st_ino) if stat.S_ISDIR(status.st_mode) else None
 
 
 def _size(path: Path) -> int:
