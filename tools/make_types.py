@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write ``backend/indexgrep/tree/type_table.py`` from ``rg --type-list``.
+"""Write ``backend/indexgrep/tree/type_table.py`` and ``lua/indexgrep/types.lua`` from ``rg --type-list``.
 
 Run it with the ripgrep whose file types are wanted (15.2) on PATH, or give its path as the argument.
 """
@@ -10,7 +10,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-TARGET = Path(__file__).parents[1] / "backend" / "indexgrep" / "tree" / "type_table.py"
+REPOSITORY = Path(__file__).parents[1]
+TARGET = REPOSITORY / "backend" / "indexgrep" / "tree" / "type_table.py"
+LUA_TARGET = REPOSITORY / "lua" / "indexgrep" / "types.lua"
 
 
 def split_globs(text: str) -> list[str]:
@@ -31,6 +33,17 @@ def render(listing: str) -> str:
     return "\n".join([*lines, "}", ""])
 
 
+def render_lua(listing: str) -> str:
+    """The names only, for completion."""
+    names = [line.partition(": ")[0] for line in listing.splitlines()]
+    lines = [
+        "--- ripgrep's file types, for completion. Made by `tools/make_types.py`; do not edit.",
+        "",
+        "return {",
+    ]
+    return "\n".join([*lines, *(f"  {_quoted(name)}," for name in names), "}", ""])
+
+
 def _quoted(text: str) -> str:
     assert not set('"\\') & set(text)
     return f'"{text}"'
@@ -40,6 +53,7 @@ def main() -> None:
     rg = sys.argv[1] if len(sys.argv) > 1 else "rg"
     listing = subprocess.run([rg, "--type-list"], capture_output=True, text=True, check=True).stdout
     TARGET.write_text(render(listing), encoding="utf-8")
+    LUA_TARGET.write_text(render_lua(listing), encoding="utf-8")
     subprocess.run([sys.executable, "-m", "ruff", "format", "--quiet", str(TARGET)], check=False)
 
 

@@ -41,16 +41,6 @@ local FLAGS = {
   { long = "max-depth", short = "d", field = "max_depth", kind = "integer" },
 }
 
---- The types people use most; any name that the server knows may be given.
-local TYPES = vim.split(
-  "asciidoc asm bazel c clojure cmake config cpp cs css csv cuda dart diff docker elixir elm erlang "
-    .. "fish fortran fsharp go gradle graphql h haskell html java jl js json julia jupyter kotlin less "
-    .. "lisp log lua make markdown matlab md meson nim nix objc ocaml org perl php protobuf ps py r rst ruby "
-    .. "rust sass scala sh sql svelte swift systemd tcl tex tf toml ts txt typescript typst vim vue xml "
-    .. "yaml zig zsh",
-  " "
-)
-
 local by_long = {} ---@type table<string, indexgrep.Flag>
 local by_short = {} ---@type table<string, indexgrep.Flag>
 for _, flag in ipairs(FLAGS) do
@@ -211,7 +201,8 @@ local function beginning_with(candidates, lead)
   end, candidates)
 end
 
---- Files and directories below the root whose path begins with `lead`; `!` stands for itself.
+--- Files and directories below the root whose path begins with `lead`, as globs: `?` stands in for what would
+--- end the argument or means something else in a glob. A leading `!` stands for itself.
 ---@param lead string
 ---@return string[]
 local function complete_glob(lead)
@@ -222,7 +213,8 @@ local function complete_glob(lead)
   local found = {}
   for name, kind in vim.fs.dir(vim.fs.joinpath(root, directory)) do
     if vim.startswith(name, prefix) and (prefix ~= "" or not vim.startswith(name, ".")) then
-      table.insert(found, negation .. directory .. name .. (kind == "directory" and "/" or ""))
+      local glob = name:gsub("[%s%c'\"*?%[%]{}\\]", "?")
+      table.insert(found, negation .. directory .. glob .. (kind == "directory" and "/" or ""))
     end
   end
   table.sort(found)
@@ -252,12 +244,20 @@ function M.complete(lead, line, cursor)
     expecting = long and by_long[long]
     if expecting then
       prefix, lead = ("--%s="):format(long), value
+    elseif lead:match("^%-[^-]") then
+      -- A value attached to a short flag, as in -tlua.
+      local found = read_flags(lead)
+      local last = found and found[#found]
+      if last and last.value then
+        expecting = last.flag
+        prefix, lead = lead:sub(1, #lead - #last.value), last.value
+      end
     end
   end
   if expecting then
     local found = {}
     if expecting.complete == "type" then
-      found = beginning_with(TYPES, lead)
+      found = beginning_with(require("indexgrep.types"), lead)
     elseif expecting.complete == "glob" then
       found = complete_glob(lead)
     end

@@ -18,8 +18,8 @@ local PATIENCE_MS = 3000
 local SEARCH_PATIENCE_MS = 10000
 --- Between two attempts to reach a server that was just started.
 local RETRY_MS = 20
---- How often a search is asked again whose server went away before it answered. A process that is being killed
---- may take a connection for some milliseconds yet.
+--- How often a search is asked again whose server went away before it answered. A process that is being
+--- killed may take a connection for some milliseconds yet.
 local RETRIES = 3
 
 ---@alias indexgrep.Event

@@ -172,6 +172,14 @@ function M.has_remote()
   return not remote_broken and M.is_registered()
 end
 
+--- What the remote plugin is called with next.
+local remote_arguments = {} ---@type any[]
+
+---@return any[]
+function M.remote_arguments()
+  return remote_arguments
+end
+
 --- Called by the remote plugin when it has tried to start a server.
 ---@param root string
 ---@param ok boolean
@@ -207,8 +215,10 @@ local function start_remotely(root, callback)
       callback(err)
     end
   end
-  local command = M.command()
-  if not pcall(vim.fn.IndexGrepStart, root, command or {}) then
+  remote_arguments = { root, M.command() or {} }
+  -- Silently: of a host that cannot start, Neovim shows where in its own scripts that happened.
+  local call = "call call('IndexGrepStart', v:lua.require'indexgrep.server'.remote_arguments())"
+  if not pcall(vim.fn.execute, call, "silent") then
     return fall_back()
   end
   vim.defer_fn(function()

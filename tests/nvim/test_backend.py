@@ -134,13 +134,16 @@ def test_remote_plugin_without_a_backend(
         assert "Traceback" not in editor.notices()[0]
 
 
+@pytest.mark.parametrize("pynvim", ["gone", "missing"])
 def test_registered_but_the_host_cannot_start(
-    nvim: str, repository: Path, short_tmp: Path, manifest: dict[str, str]
+    nvim: str, repository: Path, short_tmp: Path, manifest: dict[str, str], pynvim: str
 ) -> None:
-    """A manifest from a Python that is no longer there: the backend is started directly."""
-    config = CONFIG.replace(
-        f"python3_host_prog = {sys.executable!r}", "python3_host_prog = '/nonexistent/python'"
-    )
+    """A manifest from a Python that is no longer there, or has no pynvim: the backend is started directly."""
+    python = short_tmp / "python3"
+    if pynvim == "missing":
+        python.write_text("#!/bin/sh\necho \"No module named 'pynvim'\" >&2\nexit 1\n")
+        python.chmod(0o755)
+    config = CONFIG.replace(f"python3_host_prog = {sys.executable!r}", f"python3_host_prog = {str(python)!r}")
     init = write_init(short_tmp / "init.lua", config)
     with Editor(nvim, init, cwd=repository, env=manifest) as editor:
         assert editor.lua("return require('indexgrep.server').is_registered()")
@@ -148,6 +151,7 @@ def test_registered_but_the_host_cannot_start(
         editor.wait(lambda: "4 lines in 2 files" in editor.quickfix_title(), 40)
         assert editor.notices() == []
         assert not editor.lua("return require('indexgrep.server').has_remote()")
+        assert editor.lua("return vim.fn.execute('messages')").strip() == ""
 
 
 @pytest.mark.parametrize("size", [None, (100, 30)])

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from indexgrep import runtime
+from indexgrep.tree.type_table import TYPES
 from support.editor import Editor, write_init
 from support.fake_server import FakeQuery, FakeServer, file_result
 
@@ -158,7 +159,12 @@ def test_completion(typed: Typed) -> None:
     assert complete(editor, "IndexGrep --no-ig") == ["--no-ignore", "--no-ignore-vcs"]
     assert complete(editor, "IndexGrep -i -t lu") == ["lua"]
     assert "typescript" in complete(editor, "IndexGrep --type=ty")[0]
-    assert complete(editor, "IndexGrep -g s") == ["sub dir/"]
+    assert complete(editor, "IndexGrep -t ") == list(TYPES)
+    assert complete(editor, "IndexGrep -tlu") == ["-tlua"]
+    assert complete(editor, "IndexGrep -iTzi") == ["-iTzig"]
+    assert complete(editor, "IndexGrep -ga") == ["-ga.c"]
+    assert complete(editor, "IndexGrep -g nowhere/") == []
+    assert complete(editor, "IndexGrep -g s") == ["sub?dir/"]
     assert complete(editor, "IndexGrep -g !a") == ["!a.c"]
     assert complete(editor, "IndexGrep foo") == []
     assert complete(editor, "IndexGrep foo -") == []

@@ -70,7 +70,7 @@ def test_it_starts_quickly(root: Path) -> None:
 
 def test_the_socket_is_private(root: Path) -> None:
     path = lifecycle.ensure_server(root)
-    assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     assert stat.S_IMODE(lifecycle.lock_path(str(root)).stat().st_mode) == 0o600
     assert stat.S_IMODE(runtime.log_path().stat().st_mode) == 0o600

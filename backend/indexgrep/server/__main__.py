@@ -128,7 +128,11 @@ def _serve(root: str, idle_s: float, force_root: bool, auto_build: bool, reports
     log = runtime.setup_log("server")
     path.unlink(missing_ok=True)  # the lock is ours, so nobody answers there
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    listener.bind(os.fspath(path))  # 0600: the umask is 077
+    before = os.umask(0o177)  # a socket is born with the execute bits, too
+    try:
+        listener.bind(os.fspath(path))
+    finally:
+        os.umask(before)
     listener.listen(128)
     listener.setblocking(False)
 

@@ -129,8 +129,10 @@ def stop_server(root: str | os.PathLike[str], timeout: float = START_TIMEOUT_S) 
         while time.monotonic() < give_up:
             try:
                 _connect(path, give_up).close()
-            except OSError:
+            except (FileNotFoundError, ConnectionError):
                 return True
+            except OSError:
+                pass  # too many wait for it already: it is there
             time.sleep(_POLL_S)
     raise _silent(root)
 
