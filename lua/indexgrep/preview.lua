@@ -243,7 +243,7 @@ function Preview:mark(excerpt, row, siblings)
   local target = row.lnum - excerpt.first_lnum
   local first, last = row.col, row.end_lnum == row.lnum and row.end_col or -1
   local line = excerpt.lines[target + 1]
-  if line and row.cut_left or row.cut_right then
+  if line and (row.cut_left or row.cut_right) then
     -- The line is too long to show: its excerpt stands for it.
     first, last = row.first, row.last
     vim.bo[self.buf].modifiable = true

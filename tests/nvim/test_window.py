@@ -285,6 +285,13 @@ def test_preview_of_odd_files(
         assert editor.lua("return vim.v.errmsg") == ""
 
 
+def test_preview_of_a_long_line_that_is_gone_shows_what_is_there(nvim: str, short_tmp: Path) -> None:
+    results = [file_result("shrunk", (50, b"gone " + b"z" * 2000 + b"\n", [(0, 4)]))]
+    with window(nvim, short_tmp, {"shrunk": b"only line\n"}, results) as editor:
+        editor.wait(lambda: "only line" in preview_text(editor))
+        assert "gone" not in preview_text(editor)
+
+
 def test_preview_of_a_fifo_does_not_wait(nvim: str, short_tmp: Path) -> None:
     os.mkfifo(short_tmp / "pipe")
     with window(nvim, short_tmp, {}, [file_result("pipe", (1, b"foo\n", [(0, 3)]))]) as editor:
