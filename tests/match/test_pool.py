@@ -26,6 +26,12 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the workers help with as few files as there are here."""
+    monkeypatch.setattr("indexgrep.match.pool.ALONE", 200)
+
+
 @pytest.fixture
 def pool() -> Iterator[Pool]:
     pool = Pool(2)
