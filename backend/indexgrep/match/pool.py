@@ -29,8 +29,8 @@ _log = logging.getLogger("indexgrep.match")
 FIRST_BATCH = 16
 BATCH = 64
 
-#: Workers are asked for help with more files than this. On the Linux tree (2 cores, warm) two processes took 1.1
-#: times as long as one for 800 files, 0.95 for 5,600, 0.6 for 13,600, and the first lines came later.
+#: Workers are asked for help with more files than this. On the Linux tree (2 cores, warm) two processes took
+#: 1.1 times as long as one for 800 files, 0.95 for 5,600, 0.6 for 13,600, and the first lines came later.
 ALONE = 4000
 
 #: Batches that a worker has in hand, so that it never waits for the next.
