@@ -444,6 +444,15 @@ def test_searches_go_on_while_the_index_is_built(repository: Path, open_session:
     assert all(answer == [("readme.md", 1), ("src/main.c", 3)] for answer in seen)
 
 
+def test_an_index_whose_files_were_removed_is_built_again(repository: Path, open_session: Open) -> None:
+    session = open_session(repository, build=True)
+    directory = Path(session.status()["index"]["dir"])
+    shutil.rmtree(directory)
+    assert found(session, "needle_one")
+    session.build()
+    assert Path(session.status()["index"]["dir"]).is_dir()
+
+
 def test_a_cancelled_build_leaves_no_index(repository: Path, open_session: Open) -> None:
     session = open_session(repository)
     cancel = threading.Event()

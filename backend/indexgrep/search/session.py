@@ -239,7 +239,9 @@ class Session:
         ``IndexFault`` where it cannot be made or written, and ``Cancelled``.
         """
         with self._building:
-            if not force and self._state(self._refreshed()) == "ready":
+            view = self._refreshed()
+            kept = view.index is not None and view.index.directory.exists()  # it may have been removed
+            if kept and not force and self._state(view) == "ready":
                 return
             index = base.build(self.root, self._refreshed(), progress, cancel)
             with self._lock:
