@@ -235,6 +235,9 @@ end
 ---@param start boolean start a server where none runs
 ---@param callback fun(err: indexgrep.Error?, session: indexgrep.Session?)
 function M.open(root, start, callback)
+  if root == "" then
+    return callback(notify.fault("root", "the current directory is gone", "Change to another one: `:cd`."))
+  end
   local session = sessions[root]
   if session and session.channel:is_open() then
     return callback(nil, session)

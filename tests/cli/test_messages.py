@@ -309,6 +309,21 @@ def test_a_server_in_the_foreground_takes_no_module_of_the_working_directory(
     )
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a working directory cannot be removed")
+@pytest.mark.parametrize(
+    "arguments", [["x"], ["x", "/"], ["--no-server", "x"], ["index"], ["status"], ["explain", "x"]]
+)
+def test_a_current_directory_that_is_gone(tmp_path: Path, arguments: list[str]) -> None:
+    code = "import os, sys; os.rmdir(os.getcwd()); os.execv(sys.argv[1], sys.argv[1:])"
+    here = tmp_path / "gone"
+    here.mkdir()
+    command = [sys.executable, "-c", code, sys.executable, "-m", "indexgrep", *arguments]
+    run = subprocess.run(command, cwd=here, capture_output=True, text=True, check=False)
+    assert run.returncode == 2
+    assert "the current directory is gone" in run.stderr
+    assert "internal" not in run.stderr
+
+
 def test_a_query_imports_nothing_heavy() -> None:
     """Everything that a search over a warm server loads, short of the server's answer."""
     code = (

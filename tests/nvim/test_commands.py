@@ -173,6 +173,20 @@ def test_completion(typed: Typed) -> None:
     assert complete(editor, "IndexGrepServer ") == ["log", "restart", "start", "status", "stop"]
 
 
+def test_a_current_directory_that_is_gone(nvim: str, short_tmp: Path) -> None:
+    here = short_tmp / "gone"
+    here.mkdir()
+    init = write_init(short_tmp / "init.lua")
+    with Editor(nvim, init, cwd=here) as editor:
+        here.rmdir()
+        editor.command("IndexGrep foo")
+        editor.wait(editor.notices)
+        editor.command("IndexGrepStatus")
+        editor.wait(lambda: len(editor.notices()) == 2)
+        text = "indexgrep: the current directory is gone\nChange to another one: `:cd`."
+        assert editor.notices() == [text, text]
+
+
 def test_api_refuses_wrong_options_by_name(typed: Typed) -> None:
     for options, message in (
         ("{ wrod = true }", 'opts has no option "wrod"'),

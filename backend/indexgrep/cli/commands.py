@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import UsageError
 from ..runtime import log_path
 from .output import Messages, Output
+from .paths import current_directory
 
 if TYPE_CHECKING:
     from .options import Options
@@ -57,7 +58,7 @@ def _directory(name: str, arguments: Sequence[str]) -> str:
     """The one path of a sub-command, the current directory where none is given."""
     if len(arguments) > 1:
         raise UsageError(f"one path at most, not {len(arguments)}", f"Usage: {_USAGE[name]}")
-    return arguments[0] if arguments else os.getcwd()
+    return arguments[0] if arguments else current_directory()
 
 
 def _print(text: str) -> None:

@@ -18,6 +18,14 @@ from ..request import FileResult
 from .output import Messages
 
 
+def current_directory() -> str:
+    """The working directory. Raises ``RootError`` where somebody has removed it."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        raise RootError("the current directory is gone", "Change to another one.") from None
+
+
 class Target:
     """One place to search: an argument, or the directory that is meant where none was given."""
 
@@ -55,7 +63,7 @@ def targets_of(
     the disk is no reason to index the directory around it. Raises ``RootError`` when an argument lies
     outside a given root, or that root is no directory.
     """
-    cwd = os.getcwd()
+    cwd = current_directory()
     if root is not None:
         return _targets_below(root, arguments, cwd, root_of, messages)
     here = root_of(cwd)

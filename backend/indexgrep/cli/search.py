@@ -18,7 +18,7 @@ from . import engine as engines
 from .figures import FigurePrinter, FileTotal, Stats
 from .options import Options, Settings, request_of
 from .output import Messages, Output
-from .paths import Group, Target, groups_of, order, targets_of
+from .paths import Group, Target, current_directory, groups_of, order, targets_of
 
 if TYPE_CHECKING:
     from typing import Protocol
@@ -161,7 +161,7 @@ def request_for(options: Options, patterns: list[str], messages: Messages) -> tu
 
 
 def _group_request(options: Options, settings: Settings, patterns: list[str], group: Group) -> SearchRequest:
-    cwd = os.getcwd()
+    cwd = current_directory()
     implicit = not options.positional and group.targets[0].path == cwd
     paths = () if implicit else tuple(target.sent for target in group.targets)
     return request_of(options, settings, patterns, paths=paths, cwd=cwd)

@@ -42,7 +42,10 @@ def worktree(path: str | os.PathLike[str]) -> str:
     symbolic links. What ``indexgrep.tree.find_root`` finds, without its imports. Raises ``RootError`` where
     there is nothing at ``path``.
     """
-    real = os.path.realpath(os.fsdecode(path))
+    try:
+        real = os.path.realpath(os.fsdecode(path))
+    except FileNotFoundError:  # a relative path
+        raise RootError("the current directory is gone", "Change to another one.") from None
     if os.path.isfile(real):
         real = os.path.dirname(real)
     if not os.path.isdir(real):
