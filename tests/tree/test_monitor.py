@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import shutil
 import subprocess
@@ -120,9 +121,16 @@ def editor_save(path: Path) -> None:
     swap_file.unlink()
 
 
+def write_through_map(path: Path) -> None:
+    """No event tells of the write itself."""
+    with open(path, "r+b") as file, mmap.mmap(file.fileno(), 0) as mapped:
+        mapped[:1] = b"#"
+
+
 CHANGES: dict[str, Callable[[Path], object]] = {
     "edit": lambda top: write(top / "e.txt"),
     "edit that keeps size and mtime": lambda top: keep_times(top / "e.txt", "E.TXT"),
+    "write through a memory map": lambda top: write_through_map(top / "e.txt"),
     "touch": lambda top: os.utime(top / "e.txt"),
     "mode": lambda top: (top / "e.txt").chmod(0o755),
     "unreadable": lambda top: (top / "e.txt").chmod(0),

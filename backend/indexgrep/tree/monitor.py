@@ -18,11 +18,12 @@ tree, the identity of the root, the mounts below it, and the signatures of files
 (which may be written through another name). On network file systems, and where the limit of watches is
 reached, every refresh is a sweep.
 
-Limits: writes through a shared memory map raise no event until the file is closed or touched otherwise; a
-sweep sees them once the kernel updates the time stamps. Nor is there an event on a file when a hard link to
-it is made. One in a watched directory is met by its own event; writes through one elsewhere (outside the
-tree, hidden, ignored), or one that is removed again before the next refresh, are seen by the next sweep or
-with the next event on the file.
+Limits: writes through a shared memory map raise no event until the map and the file are closed, or the file is
+touched otherwise; a sweep sees them once the kernel updates the time stamps. (It does so at the first write to
+a page since it was written back: more writes to that page, after somebody read the file, leave no trace.) Nor
+is there an event on a file when a hard link to it is made. One in a watched directory is met by its own event;
+writes through one elsewhere (outside the tree, hidden, ignored), or one that is removed again before the next
+refresh, are seen by the next sweep or with the next event on the file.
 
 Memory for 78,000 files in 5,000 directories: 7 MB, half of it the names, each once. The paths and
 signatures of a snapshot are the caller's.
@@ -53,13 +54,14 @@ from .traverse import Selection, Traversal, WalkError
 if TYPE_CHECKING:
     from inotify_simple import INotify
 
-_MODIFY, _ATTRIB = 0x2, 0x4
+#: ``_CLOSE_WRITE`` is what tells of writes through a shared memory map.
+_MODIFY, _ATTRIB, _CLOSE_WRITE = 0x2, 0x4, 0x8
 _MOVED_FROM, _MOVED_TO, _CREATE, _DELETE = 0x40, 0x80, 0x100, 0x200
 _DELETE_SELF, _MOVE_SELF = 0x400, 0x800
 _UNMOUNT, _Q_OVERFLOW, _IGNORED = 0x2000, 0x4000, 0x8000
 _ONLYDIR, _DONT_FOLLOW, _EXCL_UNLINK = 0x1000000, 0x2000000, 0x4000000
 _MASK = (
-    _MODIFY | _ATTRIB | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE | _DELETE_SELF | _MOVE_SELF
+    _MODIFY | _ATTRIB | _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE | _DELETE_SELF | _MOVE_SELF
     | _ONLYDIR | _DONT_FOLLOW | _EXCL_UNLINK
 )  # fmt: skip
 _EVENT = struct.Struct("iIII")
