@@ -294,7 +294,7 @@ class ConnectionLost(ServerError):
 
 
 class Search:
-    """One search: iterate over it for its matching lines, or over ``files()`` for all that files answer.
+    """One search: an iterator over its matching lines, or over ``files()`` for all that files answer.
 
     ``summary`` is there once the iteration has ended. ``close`` ends the search early on the server too (as
     does leaving a ``with`` block, or dropping the object); the connection stays usable.
@@ -309,6 +309,8 @@ class Search:
         self.summary: Summary | None = None
         self._client = client
         self._files: deque[tuple[dict[str, Any], ...]] = deque()
+        #: Received and not yet taken, so that several loops go on where the last one was left.
+        self._matches: deque[Match] = deque()
         self._error: IndexGrepError | None = None
         self._delivered = self._retried = self._closed = False
         self._unacknowledged = 0
@@ -321,11 +323,27 @@ class Search:
             self._retry()
 
     def __iter__(self) -> Iterator[Match]:
-        for file in self._wire_files():
-            path, source = file["path"], file.get("source", "disk")
-            for number, offset, text, spans, match in file["lines"]:
-                if match:
-                    yield Match(path, number, offset, text, spans, source)
+        take = self._matches.popleft
+        while self._matches or self._fill():
+            yield take()
+
+    def __next__(self) -> Match:
+        if self._matches or self._fill():
+            return self._matches.popleft()
+        raise StopIteration
+
+    def _fill(self) -> bool:
+        """Receive the next matches; ``False`` at the end."""
+        for batch in self._wire_batches():
+            self._matches.extend(
+                Match(file["path"], number, offset, text, spans, file.get("source", "disk"))
+                for file in batch
+                for number, offset, text, spans, match in file["lines"]
+                if match
+            )
+            if self._matches:
+                return True
+        return False
 
     def files(self) -> Iterator[FileResult]:
         """Every file that answers, with its context lines, counts and errors.
@@ -354,6 +372,7 @@ class Search:
             return
         self._closed = True
         self._files.clear()
+        self._matches.clear()
         client = self._client
         if self._running and client._socket is not None:
             client._searches.pop(self._qid, None)
@@ -405,12 +424,16 @@ class Search:
             self._error = ConnectionLost("the server went away", self._client._log_hint())
 
     def _wire_files(self) -> Iterator[dict[str, Any]]:
+        for batch in self._wire_batches():
+            yield from batch
+
+    def _wire_batches(self) -> Iterator[tuple[dict[str, Any], ...]]:
         while not self._closed:
             if self._files:
                 batch = self._files.popleft()
                 self._delivered = True
                 self._acknowledge(batch)
-                yield from batch
+                yield batch
             elif self.summary is not None:
                 return
             elif self._error is not None:

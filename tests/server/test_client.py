@@ -49,6 +49,21 @@ def test_matches(root: Path) -> None:
         assert search.summary.complete
 
 
+def test_a_search_is_an_iterator_that_loses_nothing(root: Path) -> None:
+    with Client(root) as client:
+        whole = list(client.search("files=50 lines=3", fixed_strings=True))
+        search = client.search("files=50 lines=3", fixed_strings=True)
+        taken = [next(search), next(search)]
+        for match in search:
+            taken.append(match)
+            if len(taken) == 7:
+                break
+        taken.append(next(search))
+        taken.extend(search)
+        assert taken == whole
+        assert next(search, None) is None
+
+
 def test_files(root: Path) -> None:
     with Client(root) as client:
         files = list(client.search(patterns=["files=2 lines=3"]).files())
