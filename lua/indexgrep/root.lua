@@ -42,8 +42,24 @@ local function buffer_directory(buf)
   elseif is_directory(name) then
     return name
   end
+  -- A new file may be in directories that are yet to be made.
   local directory = vim.fs.dirname(name)
+  while not is_directory(directory) and directory ~= vim.fs.dirname(directory) do
+    directory = vim.fs.dirname(directory)
+  end
   return is_directory(directory) and directory or nil
+end
+
+--- The root of the search whose results the buffer lists: the results window's or a quickfix list's.
+---@param buf integer
+---@return string?
+local function listed_root(buf)
+  if vim.fn.win_gettype() == "quickfix" then
+    local context = vim.fn.getqflist({ context = 0 }).context
+    local search = type(context) == "table" and context.indexgrep
+    return type(search) == "table" and search.root or nil
+  end
+  return vim.b[buf].indexgrep_root
 end
 
 ---@param path string
@@ -71,7 +87,12 @@ end
 --- directory (`/etc`, say) a root: then the current directory counts.
 ---@return string
 function M.current()
-  local directory = buffer_directory(vim.api.nvim_get_current_buf())
+  local buf = vim.api.nvim_get_current_buf()
+  local listed = listed_root(buf)
+  if is_directory(listed) then
+    return listed --[[@as string]]
+  end
+  local directory = buffer_directory(buf)
   return directory and work_tree(directory) or M.of(vim.fn.getcwd())
 end
 

@@ -492,6 +492,7 @@ function M.open(collection, quickfix, config)
     told = false,
     previewed = 0,
   }, Window)
+  vim.b[self.list_buf].indexgrep_root = collection.root
   local ok, err = pcall(function()
     local list, preview = layout.compute(layout.screen(), config.window)
     self.list_win = self:open_float(self.list_buf, list, true)

@@ -290,6 +290,7 @@ def test_an_older_neovim_is_one_message(nvim: str, short_tmp: Path) -> None:
         ("oil://{root}/missing/", None),
         ("/etc/hosts", None),
         ("{root}/sub dir/x.c", "{root}"),
+        ("{root}/to be/made/x.c", "{root}"),
     ],
 )
 def test_root_of_special_buffers(

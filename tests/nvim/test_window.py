@@ -500,6 +500,18 @@ def test_window_may_be_configured_away(nvim: str, short_tmp: Path) -> None:
         assert len(editor.quickfix()) == 4
 
 
+def test_a_search_from_a_list_is_of_the_same_tree(nvim: str, short_tmp: Path) -> None:
+    with window(nvim, short_tmp) as editor:
+        editor.command("cd /")
+        root = "return require('indexgrep.root').current()"
+        assert editor.lua(root) == str(short_tmp.resolve())
+        editor.keys("<C-q>")
+        editor.wait(lambda: editor.lua("return vim.bo.buftype") == "quickfix")
+        assert editor.lua(root) == str(short_tmp.resolve())
+        editor.command("call setqflist([], ' ', #{title: 'of something else'})")
+        assert editor.lua(root) == "/"
+
+
 def test_keys_may_be_changed(nvim: str, short_tmp: Path) -> None:
     config = "vim.g.indexgrep = { keys = { jump = { 'o', '<CR>' }, close = 'x', quickfix = false } }"
     with window(nvim, short_tmp, config=config) as editor:
