@@ -336,3 +336,19 @@ def test_a_query_imports_nothing_heavy() -> None:
     assert not [
         name for name in loaded if re.match(r"indexgrep\.(search|tree|index|match|grams|pattern)", name)
     ]
+
+
+def test_without_a_server_the_search_goes_on_with_a_warning(
+    cli: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / "file.txt").write_text("a needle\n")
+    monkeypatch.chdir(tmp_path / "tree")
+    (tmp_path / "public").mkdir()
+    (tmp_path / "public").chmod(0o777)  # whatever the umask
+    monkeypatch.setenv("INDEXGREP_RUNTIME_DIR", str(tmp_path / "public"))
+    outcome = cli("needle")
+    assert (outcome.code, outcome.out) == (0, b"file.txt:a needle\n")
+    assert outcome.err.startswith(b"indexgrep: warning: the runtime directory ")
+    assert b"--no-server" in outcome.err
+    assert cli("--no-messages", "needle") == (0, b"file.txt:a needle\n", b"")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from indexgrep.errors import Cancelled, PatternError, RootError
+from indexgrep.errors import Cancelled, IndexFault, PatternError, RootError
 from indexgrep.request import SearchRequest
 from indexgrep.search import Session, base
 from support.hostile import build_hostile
@@ -451,6 +451,19 @@ def test_an_index_whose_files_were_removed_is_built_again(repository: Path, open
     assert found(session, "needle_one")
     session.build()
     assert Path(session.status()["index"]["dir"]).is_dir()
+
+
+def test_a_build_that_fails_is_told_and_searches_go_on(
+    repository: Path, open_session: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("INDEXGREP_CACHE_DIR", str(tmp_path / "file"))  # no directory can be made below it
+    session = open_session(repository)
+    with pytest.raises(IndexFault, match="cannot write the index"):
+        session.build()
+    assert found(session, "needle_one") == [("readme.md", 1), ("src/main.c", 3)]
+    assert "could not be built" in summary_of(session, "needle_one").scan_reason
+    assert "could not be built" in session.status()["index"]["fault"]
 
 
 def test_a_cancelled_build_leaves_no_index(repository: Path, open_session: Open) -> None:

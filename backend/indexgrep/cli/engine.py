@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..errors import IndexGrepError, RootError, UsageError
 from ..request import FileResult, SearchRequest, Summary
 
 if TYPE_CHECKING:  # at run time these would only cost
@@ -71,14 +72,23 @@ class Engines:
 
 
 def connect(root: str, options: Options, messages: Messages) -> Engine:
-    """The server of ``root``, started where none runs; a search in this process where that is asked for."""
-    if not options.server:
-        from ..search import Session
+    """The server of ``root``, started where none runs; a search in this process where that is asked for.
 
-        return LocalEngine(Session.open(root, force_root=options.force_root))
-    from ..client import Client
+    Where no server can be had the search goes on in this process, with a warning: the answer is the same.
+    """
+    if options.server:
+        from ..client import Client
 
-    return ServerEngine(Client(root, force_root=options.force_root))
+        try:
+            return ServerEngine(Client(root, force_root=options.force_root))
+        except (RootError, UsageError):
+            raise
+        except IndexGrepError as error:
+            messages.warn(f"{error}\nSearching without a server (--no-server does so at once).")
+    from ..search import Session
+
+    # One search only: watching the tree would cost more than it saves.
+    return LocalEngine(Session.open(root, force_root=options.force_root, watch=False))
 
 
 class LocalAnswer:

@@ -60,6 +60,11 @@ class Messages:
         if self.show:
             complain(text)
 
+    def warn(self, text: str) -> None:
+        """Something to know that is no fault of the search."""
+        if self.show:
+            complain(f"warning: {text}")
+
     def debug(self, text: str) -> None:
         if self.debugging:
             complain(f"DEBUG: {text}")

@@ -243,7 +243,11 @@ class Session:
             kept = view.index is not None and view.index.directory.exists()  # it may have been removed
             if kept and not force and self._state(view) == "ready":
                 return
-            index = base.build(self.root, self._refreshed(), progress, cancel)
+            try:
+                index = base.build(self.root, view, progress, cancel)
+            except IndexFault as error:
+                self._fault = f"the index could not be built: {error.message}"
+                raise
             with self._lock:
                 self._fault = ""
                 self._replace(index)
