@@ -10,6 +10,7 @@ import json
 import os
 import platform
 import re
+import signal
 import statistics
 import subprocess
 import sys
@@ -42,6 +43,8 @@ def main() -> int:
         raise SystemExit(f"{tree} is not a git repository")
     if not queries:
         raise SystemExit(f"no query's name matches {wanted.pattern!r}")
+    # So that the servers and the directory go also when the run is ended from outside.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with tempfile.TemporaryDirectory(prefix="ig-bench-") as work:
         figures = run(tree, Path(work), queries, runs, with_variants=not wanted.pattern)
     _RESULTS.mkdir(exist_ok=True)
