@@ -376,6 +376,16 @@ def damage(session: Session, name: str, at: float) -> None:
         file.write(bytes([byte[0] ^ 0xFF]))
 
 
+def damage_lists(session: Session) -> None:
+    """Flip the bits of the whole second half of the postings file, where the lists are."""
+    postings = Path(session.status()["index"]["dir"], "postings")
+    content = postings.read_bytes()
+    half = len(content) // 2
+    with open(postings, "r+b") as file:
+        file.seek(half)
+        file.write(bytes(byte ^ 0xFF for byte in content[half:]))
+
+
 @pytest.mark.parametrize("name", ["postings", "lookup"])
 def test_an_index_damaged_on_disk_is_not_used(repository: Path, open_session: Open, name: str) -> None:
     session = open_session(repository, build=True)
@@ -393,18 +403,27 @@ def test_an_index_damaged_on_disk_is_not_used(repository: Path, open_session: Op
 def test_damage_under_an_open_index_is_met_by_a_scan(repository: Path, open_session: Open) -> None:
     session = open_session(repository, build=True)
     directory = Path(session.status()["index"]["dir"])
-    postings = directory / "postings"
-    content = bytearray(postings.read_bytes())
-    half = len(content) // 2
-    with open(postings, "r+b") as file:  # the whole second half: the lists
-        file.seek(half)
-        file.write(bytes(byte ^ 0xFF for byte in content[half:]))
+    damage_lists(session)
     assert found(session, "needle_one") == [("readme.md", 1), ("src/main.c", 3)]
     summary = summary_of(session, "needle_one")
     assert (summary.served_by, summary.scan_reason) == ("scan", "the index was damaged")
     assert not directory.exists()
     session.build()
     assert summary_of(session, "needle_one").served_by == "index"
+
+
+def test_a_base_that_was_replaced_is_not_moved_aside_for_the_old_ones_damage(
+    repository: Path, open_session: Open
+) -> None:
+    session = open_session(repository, build=True)
+    damage_lists(session)
+    other = open_session(repository)
+    other.build(force=True)  # another process renews it
+    directory = Path(other.status()["index"]["dir"])
+    assert found(session, "needle_one") == [("readme.md", 1), ("src/main.c", 3)]
+    assert session.status()["index"]["state"] == "absent"  # it met the damage
+    assert directory.exists()
+    assert summary_of(open_session(repository), "needle_one").served_by == "index"
 
 
 def test_building_twice_is_building_once(repository: Path, open_session: Open) -> None:

@@ -186,6 +186,14 @@ class Index:
 
     # Documents
 
+    def is_on_disk(self) -> bool:
+        """Whether its directory still holds this index, not another one or none."""
+        try:
+            there = os.stat(self.directory / POSTINGS)
+            return os.path.samestat(there, os.fstat(self._postings))
+        except OSError:
+            return False
+
     @property
     def postings_size(self) -> int:
         """Bytes of the postings file."""

@@ -111,5 +111,6 @@ def _built_since(store: Store, name: str, when: float) -> Index | None:
 
 
 def quarantine(root: Root, index: Index) -> None:
-    """Move the files of a damaged base aside."""
-    store_of(root).quarantine(index.directory.name)
+    """Move the files of a damaged base aside, unless another process has replaced them already."""
+    if index.is_on_disk():
+        store_of(root).quarantine(index.directory.name)

@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -111,10 +112,27 @@ class Session:
             self._view = self._view.refreshed(self._monitor.refresh())
             return self._view
 
+    def _looked_at(self, wanted: list[Target], request: SearchRequest) -> tuple[View, list[_Reach | None]]:
+        """The view of the tree as it is now, and of the same moment what each target reaches.
+
+        ``None`` stands for a target that the universe does not tell: a file, or one that must be walked.
+        """
+        with self._lock:
+            self._view = self._view.refreshed(self._monitor.refresh())
+            return self._view, [self._reach(target, request) for target in wanted]
+
+    def _reach(self, target: Target, request: SearchRequest) -> _Reach | None:
+        options = walk_options(target, request)
+        if not in_universe(target, options, self._monitor):
+            return None
+        narrowed = Filter(self.root, options, target.argument)
+        return _Reach(narrowed, self._monitor.beyond(narrowed) if narrowed.reaches_beyond else [])
+
     def _plan(self, request: SearchRequest, pattern: CompiledPattern, summary: Summary) -> Plan:
         """What to read for a request; fills in the summary's part about it."""
         started = time.perf_counter()
-        view = self._refreshed()
+        wanted = targets(self.root, request)
+        view, reaches = self._looked_at(wanted, request)
         refreshed = time.perf_counter()
         found, reason = self._candidates(view, request, pattern)
         summary.commit = view.index.commit if view.index is not None else ""
@@ -123,11 +141,10 @@ class Session:
         summary.served_by = "scan" if found is None or found.documents is None else "index"
         summary.scan_reason = reason
         chosen = _Chosen(view, found)
-        wanted = targets(self.root, request)
         mapped = len(wanted) <= _MAPPED_FILES and all(target.kind == "file" for target in wanted)
         planned = Plan([], set(), mapped, [])
-        for target in wanted:
-            self._add(target, request, chosen, planned, summary)
+        for target, reach in zip(wanted, reaches, strict=True):
+            self._add(target, reach, request, chosen, planned, summary)
         summary.candidates = len(planned.candidates)
         summary.elapsed["refresh"] = (refreshed - started) * 1000
         summary.elapsed["plan"] = (time.perf_counter() - refreshed) * 1000
@@ -136,6 +153,7 @@ class Session:
     def _add(
         self,
         target: Target,
+        reach: _Reach | None,
         request: SearchRequest,
         chosen: _Chosen,
         planned: Plan,
@@ -150,14 +168,11 @@ class Session:
             planned.candidates.append(target.name)
             planned.explicit.add(target.name)
             return
-        options = walk_options(target, request)
-        if in_universe(target, options, self._monitor):
+        if reach is not None:
+            narrowed = reach.narrowed
             files = chosen.below(target.prefix)
-            narrowed = Filter(self.root, options, target.argument)
             if narrowed.narrows:
-                files = narrowed.keep(files)
-            if narrowed.reaches_beyond:
-                files += self._monitor.beyond(narrowed)
+                files = narrowed.keep(files) + reach.beyond
             if files or not narrowed.narrows or chosen.holds(narrowed):
                 summary.documents += chosen.count(target.prefix)
             errors = [
@@ -166,7 +181,7 @@ class Session:
                 if not narrowed.shuts(directory)
             ]
         else:
-            walked = walk(self.root, options)
+            walked = walk(self.root, walk_options(target, request))
             summary.freshness = "walk"
             summary.documents += len(walked.files)
             files = chosen.among(walked.files)
@@ -289,6 +304,14 @@ class Session:
         if beside >= _RENEW_FILES and beside >= _RENEW_SHARE * view.documents:
             return "stale"
         return "ready"
+
+
+@dataclass(frozen=True)
+class _Reach:
+    """A target that the standard universe tells: what is wanted of it, and what ``beyond`` it."""
+
+    narrowed: Filter
+    beyond: list[bytes]
 
 
 class _Chosen:
