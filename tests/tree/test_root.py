@@ -11,6 +11,7 @@ import pytest
 
 from indexgrep.errors import RootError
 from indexgrep.tree.root import Root, find_root
+from support.privileges import unprivileged
 
 
 def git(directory: Path, *arguments: str, check: bool = True) -> str:
@@ -183,10 +184,9 @@ def test_link_loop(tmp_path: Path) -> None:
         find_root(tmp_path / "loop")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_unreadable(tmp_path: Path) -> None:
     (tmp_path / "closed").mkdir(mode=0)
-    with pytest.raises(RootError, match="Permission denied"):
+    with unprivileged(tmp_path), pytest.raises(RootError, match="Permission denied"):
         find_root(tmp_path / "closed")
 
 
