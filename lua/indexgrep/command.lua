@@ -109,20 +109,6 @@ local function megabytes(bytes)
   return type(bytes) == "number" and ("%.1f MB"):format(bytes / 1e6) or "unknown"
 end
 
---- A value of the status in one line.
----@param value any
----@return string
-local function flat(value)
-  if type(value) ~= "table" then
-    return tostring(value)
-  end
-  local parts = {}
-  for name, inner in vim.spairs(value) do
-    table.insert(parts, ("%s %s"):format(name, tostring(inner)))
-  end
-  return table.concat(parts, ", ")
-end
-
 --- The answer of `status` for people, here and in `:checkhealth`.
 ---@param status table
 ---@return string[]
@@ -158,10 +144,16 @@ function M.status_lines(status)
       progress.documents_total
     )
   end
-  for _, name in ipairs({ "freshness", "overlay" }) do
-    if status[name] ~= nil and status[name] ~= vim.NIL then
-      table.insert(lines, ("%-6s %s"):format(name == "freshness" and "fresh" or name, flat(status[name])))
-    end
+  if type(index.fault) == "string" and index.fault ~= "" then
+    table.insert(lines, ("fault  %s"):format(index.fault))
+  end
+  if type(status.freshness) == "string" then
+    local reason = type(status.freshness_reason) == "string" and status.freshness_reason or ""
+    local text = reason ~= "" and ("%s: %s"):format(status.freshness, reason) or status.freshness
+    table.insert(lines, ("fresh  by %s"):format(text))
+  end
+  if type(status.overlay) == "number" then
+    table.insert(lines, ("beside %d files that the index does not stand for"):format(status.overlay))
   end
   table.insert(lines, ("log    %s"):format(tostring(status.log)))
   return lines

@@ -312,3 +312,24 @@ def test_root_of_special_buffers(
             name.format(root=root),
         )
         assert found == (directory.format(root=root) if directory else str(other))
+
+
+def test_the_status_tells_what_is_wrong_and_why_searches_sweep(typed: Typed) -> None:
+    status = {
+        "version": "0.1.0",
+        "pid": 7,
+        "uptime_s": 3,
+        "rss_bytes": 80 << 20,
+        "clients": 1,
+        "root": "/tree",
+        "log": "/log",
+        "index": {"state": "absent", "fault": "the index could not be built: disk full"},
+        "freshness": "sweep",
+        "freshness_reason": "the limit of watches is reached",
+        "overlay": 12,
+    }
+    lines = typed.editor.lua("return require('indexgrep.command').status_lines(...)", status)
+    assert "fault  the index could not be built: disk full" in lines
+    assert "fresh  by sweep: the limit of watches is reached" in lines
+    assert "beside 12 files that the index does not stand for" in lines
+    assert lines[-1] == "log    /log"
