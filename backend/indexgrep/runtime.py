@@ -72,7 +72,9 @@ def runtime_dir() -> Path:
 
 def private_dir(path: Path) -> None:
     """Make ``path`` and its missing parents with mode 0700. Raises ``OSError``."""
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not path.parent.exists():
+        private_dir(path.parent)  # ``parents=True`` would make them with the mode that the umask leaves
+    path.mkdir(mode=0o700, exist_ok=True)
 
 
 def root_key(root: str | os.PathLike[str]) -> str:

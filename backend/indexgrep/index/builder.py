@@ -36,7 +36,7 @@ import numpy.typing as npt
 
 from ..errors import Cancelled, IndexFault
 from ..grams.frequent import FRACTION, Frequent, choose_bits, choose_sample
-from ..runtime import cache_dir
+from ..runtime import cache_dir, private_dir
 from ..tree.signature import SIGNATURE
 from .runs import RANGES, Run
 from .writer import write_index
@@ -97,7 +97,7 @@ def build(
         raise ValueError("the paths must be in ascending order, without repetition")
     temporary = destination.with_name(f"{destination.name}{TEMPORARY}{os.getpid()}-{secrets.token_hex(4)}")
     try:
-        destination.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_dir(destination.parent)
         temporary.mkdir(mode=0o700)
         try:
             _Build(root, paths, destination, temporary, read_blob, progress, cancel, fraction).run(
@@ -438,7 +438,7 @@ def _numba_cache() -> str:
     """The directory for compiled kernels, made if it can be; empty where it cannot. Others are removed."""
     directory = cache_dir() / "numba" / kernels_id()
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_dir(directory)
         for other in directory.parent.iterdir():
             if other != directory:
                 shutil.rmtree(other, ignore_errors=True)

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import IndexCorrupt, IndexFault, IndexLocked
-from ..runtime import cache_dir, root_key
+from ..runtime import cache_dir, private_dir, root_key
 from .builder import TEMPORARY, Progress, ReadBlob, build, write_fault
 from .format import LOOKUP, POSTINGS, read_header
 from .reader import Index
@@ -199,7 +199,7 @@ class Store:
 
     def _make_directories(self) -> None:
         for directory in (self._cache, self.directory.parent, self.directory):
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            private_dir(directory)
         origin = self.directory / "origin"
         if not origin.exists():
             descriptor = os.open(origin, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
