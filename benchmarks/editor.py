@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import statistics
 import time
@@ -42,6 +43,8 @@ def latency(tree: Path, queries: list[Query], runs: int) -> dict[str, float]:
     if nvim is None:
         return {}
     command = [nvim, "--embed", "-u", str(REPOSITORY / "tools" / "run.lua"), "-i", "NONE", "-n"]
+    # The editor's end is noticed after its loop's, which asyncio would tell about.
+    logging.getLogger("asyncio").setLevel(logging.ERROR)
     directory = os.getcwd()
     os.chdir(tree)
     try:

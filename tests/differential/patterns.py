@@ -40,6 +40,10 @@ def case(pattern: str, *, indexable: bool = False, selective: bool = False, **fi
 # --- patterns cut out of a corpus
 
 
+#: Words that are there more often are not asked for: the time would go into reading ripgrep's answers.
+MOST = 4000
+
+
 class Cutter:
     """Cuts text out of the files of a corpus, the same on every run."""
 
@@ -54,6 +58,8 @@ class Cutter:
                 self._texts.append(data.decode())
             except UnicodeDecodeError:
                 continue
+
+        self._whole = "\n".join(self._texts)
 
     def choose(self, low: int, high: int) -> int:
         return self._random.randint(low, high)
@@ -73,13 +79,19 @@ class Cutter:
 
     def word(self) -> str:
         """An identifier of at least six characters."""
-        return self.find(r"\b[A-Za-z_][A-Za-z0-9_]{5,24}\b")
+        while True:
+            word = self.find(r"\b[A-Za-z_][A-Za-z0-9_]{5,24}\b")
+            if self._whole.count(word) <= MOST:
+                return word
 
     def inside_word(self) -> str:
         """Five to twelve characters out of the middle of a longer word."""
-        word = self.find(r"\b[A-Za-z_]{9,30}\b")
-        start = self.choose(1, 3)
-        return word[start : start + self.choose(5, 12)].rstrip()
+        while True:
+            word = self.find(r"\b[A-Za-z_]{9,30}\b")
+            start = self.choose(1, 3)
+            inside = word[start : start + self.choose(5, 12)]
+            if self._whole.count(inside) <= MOST:
+                return inside
 
     def phrase(self) -> str:
         """Part of a line, with whatever spaces and punctuation it has."""
