@@ -236,27 +236,14 @@ def test_configured_defaults(typed: Typed) -> None:
     assert typed.search("IndexGrep -s foo") == {"patterns": ["foo"], "case": "sensitive", "hidden": True}
 
 
-def test_loading_is_cheap_and_requires_nothing(nvim: str, short_tmp: Path) -> None:
+def test_loading_requires_nothing(nvim: str, short_tmp: Path) -> None:
+    """What the plugin costs at start-up is its one file: the modules come with the first use."""
     with Editor(nvim, write_init(short_tmp / "init.lua"), cwd=short_tmp) as editor:
         loaded = editor.lua(
             "return vim.tbl_filter(function(n) return n:find('^indexgrep') end, vim.tbl_keys(package.loaded))"
         )
         assert loaded == []
-        took = editor.lua(
-            """
-            local best = math.huge
-            for _ = 1, 20 do
-              vim.g.loaded_indexgrep = nil
-              local began = vim.uv.hrtime()
-              vim.cmd.source(...)
-              best = math.min(best, (vim.uv.hrtime() - began) / 1e6)
-            end
-            return best
-            """,
-            str(Path(__file__).parents[2] / "plugin" / "indexgrep.lua"),
-        )
-        print(f"loading: {took:.2f} ms")
-        assert took < 1
+        assert editor.lua("return vim.fn.exists(':IndexGrep')") == 2
 
 
 def test_an_older_neovim_is_one_message(nvim: str, short_tmp: Path) -> None:

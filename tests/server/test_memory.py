@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 
 import pytest
+
+from support.server_harness import Peer, eventually, running_server
 
 CODE = """
 from indexgrep.server.memory import give_back
@@ -20,7 +23,7 @@ stays = bytes(2000)
 before = resident()
 del blocks
 kept = resident()
-give_back()
+give_back(now=True)
 print(before, kept, resident())
 """
 
@@ -31,3 +34,16 @@ def test_freed_memory_goes_back_to_the_system() -> None:
     before, kept, after = map(int, run.stdout.split())
     assert kept > before - 20, "the C library gave it back by itself: the test tests nothing"
     assert after < before - 80
+
+
+def test_a_server_that_rests_gives_memory_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[bool] = []
+    monkeypatch.setattr("indexgrep.server.memory.give_back", lambda *, now=False: given.append(now))
+    monkeypatch.setattr("indexgrep.server.service._WATCH_S", 0.02)
+    with running_server() as running, Peer(running.path) as peer:
+        eventually(lambda: True in given)  # after the session was opened
+        given.clear()
+        time.sleep(0.1)
+        assert not given  # nothing happened since
+        peer.search(1, "lines=3")
+        eventually(lambda: True in given)

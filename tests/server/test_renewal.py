@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 
@@ -18,9 +19,17 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_stale_index_is_renewed_once_the_server_is_used() -> None:
-    session = FakeSession()
+    class Counting(FakeSession):
+        looks = 0
+
+        def status(self) -> dict[str, Any]:
+            answer = super().status()
+            self.looks += 1
+            return answer
+
+    session = Counting()
     with running_server(session) as running:
-        eventually(lambda: running.server._session.done())
+        eventually(lambda: session.looks == 1)  # the look at the index when the session is opened
         session.state = "stale"
         time.sleep(0.2)
         assert session.builds == 0  # nobody asked anything

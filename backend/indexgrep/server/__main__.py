@@ -121,10 +121,10 @@ def _serve(root: str, idle_s: float, force_root: bool, auto_build: bool, reports
     import signal
     import socket
 
+    from .memory import use_one_arena
     from .service import Server
 
-    # Answers are many small objects without cycles: collecting at every 700th is a tenth of a large search.
-    gc.set_threshold(50_000, 20, 50)
+    use_one_arena()
     log = runtime.setup_log("server")
     path.unlink(missing_ok=True)  # the lock is ours, so nobody answers there
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -1,32 +1,49 @@
-"""Giving memory back to the system after large answers.
+"""Keeping the server small: what searches took is given back to the system when they end.
 
-The C library keeps what was freed for later use, so that one very large answer would be seen in the server's
-resident size for the rest of its life. glibc can be asked to return it; elsewhere there is nothing to ask.
+Each search runs in a thread, and glibc would give each thread an arena of its own to allocate from, which
+keeps what was freed in it. So the server uses one arena, and has it trimmed now and then. Measured on the
+Linux tree, resident after 25 different queries: 94 MB so, 142 MB with an arena for each thread, 170 MB
+without trimming. Other C libraries have neither call, and nothing is done there.
 """
 
 from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable
+import time
 from functools import cache
-from typing import cast
+
+_M_ARENA_MAX = -8
+#: Trimming takes some milliseconds, so it is done at most once in so many seconds.
+_INTERVAL_S = 0.5
+
+_next = 0.0
 
 
 @cache
-def _trim() -> Callable[[int], int] | None:
+def _libc() -> ctypes.CDLL | None:
+    """glibc, where that is the C library."""
     if sys.platform != "linux":
         return None
-    try:
-        trim = ctypes.CDLL(None).malloc_trim
-    except (OSError, AttributeError):  # another C library
-        return None
-    trim.argtypes = [ctypes.c_size_t]
-    return cast("Callable[[int], int]", trim)
+    libc = ctypes.CDLL(None)
+    return libc if hasattr(libc, "malloc_trim") and hasattr(libc, "mallopt") else None
 
 
-def give_back() -> None:
-    """Return freed memory to the system. Some milliseconds, during which Python's lock is not held."""
-    trim = _trim()
-    if trim is not None:
-        trim(0)
+def use_one_arena() -> None:
+    """To be called before the process starts threads."""
+    libc = _libc()
+    if libc is not None:
+        libc.mallopt(_M_ARENA_MAX, 1)
+
+
+def give_back(*, now: bool = False) -> None:
+    """Return freed memory to the system, unless that was done a moment ago and ``now`` is not set.
+
+    Python's lock is not held meanwhile.
+    """
+    global _next
+    libc = _libc()
+    clock = time.monotonic()
+    if libc is not None and (now or clock >= _next):
+        _next = clock + _INTERVAL_S
+        libc.malloc_trim(ctypes.c_size_t(0))

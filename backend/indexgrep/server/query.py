@@ -25,9 +25,6 @@ from .interface import Session
 
 log = logging.getLogger("indexgrep.server")
 
-#: After answers of more bytes than this, freed memory is given back to the system.
-_LARGE_BYTES = 4 << 20
-
 
 class Sink(Protocol):
     """Where a query's messages go: the connection. ``put`` and ``end`` are called from the query's thread."""
@@ -61,7 +58,6 @@ class Query:
         #: Lines that may still be pushed; ``None`` is no limit. Guarded by the sink's gate.
         self._credits = window
         self._seq = 0
-        self._bytes = 0  # pushed
 
     @property
     def discards(self) -> bool:
@@ -101,8 +97,7 @@ class Query:
         except Exception as error:
             last = self._ending(internal_error(error, "search"))
         self._sink.end(last, self)
-        if self._bytes > _LARGE_BYTES:
-            memory.give_back()
+        memory.give_back()
 
     def refuse(self, error: IndexGrepError) -> None:
         """End a query that no thread has been started for."""
@@ -172,9 +167,7 @@ class Query:
             *packed,
         ]
         self._seq += 1
-        data = b"".join(parts)
-        self._bytes += len(data)
-        return self._sink.put(data, self)
+        return self._sink.put(b"".join(parts), self)
 
     def _has_credit(self) -> bool:
         with self._sink.gate:

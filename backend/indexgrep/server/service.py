@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import resource
@@ -30,7 +31,7 @@ from typing import Any, TypeVar
 from .. import __version__, runtime
 from ..errors import Cancelled, IndexGrepError, RootError
 from ..request import SearchRequest
-from . import protocol
+from . import memory, protocol
 from .connection import Connection
 from .interface import Session
 from .query import Query, going, in_thread, internal_error
@@ -89,6 +90,7 @@ class Server:
         self._stopping = False
         self._build: threading.Event | None = None
         self._build_failed = False
+        self._tidied = 0.0
         self._looked_at_index = time.monotonic()
         self._progress: dict[str, Any] | None = None
         self._progress_sent = 0.0
@@ -164,7 +166,15 @@ class Server:
                 log.info("going: %s", why)
                 self._stop.set()
                 return
+            self._tidy()
             await self._renew()
+
+    def _tidy(self) -> None:
+        """Once the server rests, collect the few cycles that connections leave, and give memory back."""
+        if self._tidied < self._last_active and not any(c.queries for c in self._connections):
+            self._tidied = time.monotonic()
+            gc.collect()  # what was there when the session opened is frozen, so this takes a millisecond
+            in_thread("tidy", lambda: memory.give_back(now=True))
 
     async def _renew(self) -> None:
         """Build anew once the tree has moved far from the index; not again and again where that fails."""
