@@ -1,7 +1,7 @@
 # indexgrep. `make help` lists the targets; `make run` and `make test` need Python 3.11+, git and make, nothing else.
 
 REPO ?=
-PATTERN ?= class \w+\(IndexGrepError\)
+PATTERN ?= ^class \w+\(IndexGrepError\)
 BENCH_REPO ?=
 QUERIES ?=
 RUNS ?= 5

@@ -109,7 +109,7 @@ def main() -> None:
     parser.add_argument("--size", default="118x34")
     parser.add_argument("--seconds", type=float, default=3.0, help="how long to let the editor draw")
     parser.add_argument("--out", type=Path, default=HERE / "doc" / "picker.svg")
-    parser.add_argument("command", nargs="?", default=r"IndexGrep class \w+\(IndexGrepError\)")
+    parser.add_argument("command", nargs="?", default=r"IndexGrep ^class \w+\(IndexGrepError\)")
     options = parser.parse_args()
     columns, rows = map(int, options.size.split("x"))
     from run import find_neovim
