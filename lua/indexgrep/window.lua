@@ -438,15 +438,14 @@ function Window:watch()
     end
   end)
   on("WinEnter", function()
-    -- Another floating window (a question, a notice) may come and go; a window of the layout means:
-    -- elsewhere. But the command-line window, in which none can be closed, returns here.
-    if vim.api.nvim_win_get_config(0).relative == "" then
-      vim.schedule(function()
-        if vim.fn.getcmdwintype() == "" then
-          self:close()
-        end
-      end)
-    end
+    -- Another floating window (a question, a notice) may come and go; to stay in a window of the layout
+    -- means: elsewhere. The command-line window, in which none can be closed, returns here; it may have done
+    -- so before this is looked at.
+    vim.schedule(function()
+      if vim.api.nvim_win_get_config(0).relative == "" and vim.fn.getcmdwintype() == "" then
+        self:close()
+      end
+    end)
   end)
 end
 

@@ -176,7 +176,7 @@ def test_missing_backend_is_one_message_with_the_fix(
             assert "pip install" in editor.notices()[0]
         else:
             editor.wait(lambda: editor.shows("the indexgrep backend is not installed"))
-            assert editor.shows("pip install")
+            editor.wait(lambda: editor.shows("pip install"))
             assert editor.notices() == []
 
 

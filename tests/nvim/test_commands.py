@@ -119,7 +119,7 @@ def test_word_under_the_cursor(typed: Typed) -> None:
     assert typed.search("IndexGrep") == word
     assert typed.search("IndexGrep -i") == word | {"case": "insensitive"}
     assert typed.search(r'exe "normal \<Plug>(indexgrep-cword)"') == word
-    assert typed.editor.quickfix_title().startswith("IndexGrep foo_bar (1 line")
+    typed.editor.wait(lambda: typed.editor.quickfix_title().startswith("IndexGrep foo_bar (1 line"))
     typed.editor.command("enew")
     typed.editor.command("IndexGrep")
     assert "no word under the cursor" in typed.editor.notices()[0]

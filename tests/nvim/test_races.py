@@ -168,8 +168,8 @@ def test_server_killed_in_the_middle_in_the_window(nvim: str, short_tmp: Path) -
     with FakeServer(runtime.socket_path(short_tmp), play), editor(nvim, short_tmp, size=(120, 30)) as vim:
         vim.command("IndexGrep foo")
         vim.wait(lambda: vim.shows("1 line in 1 file · failed: the indexgrep server went away"))
-        assert vim.shows("a.c:1:5: int foo;")
-        assert vim.shows("Run the search again.")
+        vim.wait(lambda: vim.shows("a.c:1:5: int foo;"))
+        vim.wait(lambda: vim.shows("Run the search again."))
         assert vim.notices() == []
 
 
@@ -305,17 +305,17 @@ def test_window_opens_before_the_first_result_and_fills(nvim: str, short_tmp: Pa
 
     with FakeServer(runtime.socket_path(short_tmp), play), editor(nvim, short_tmp, size=(100, 30)) as vim:
         vim.command("IndexGrep foo")
-        assert vim.shows("Searching…")
-        assert vim.shows("IndexGrep foo")
+        vim.wait(lambda: vim.shows("Searching…"))
+        vim.wait(lambda: vim.shows("IndexGrep foo"))
         go.set()
         vim.wait(lambda: vim.shows("a.c:1:5: int foo;"))
-        assert vim.shows("1 line in 1 file · searching…")
+        vim.wait(lambda: vim.shows("1 line in 1 file · searching…"))
         assert not vim.shows("Searching…")
         go_on.set()
         vim.wait(lambda: vim.shows("2 lines in 2 files ─"))
         # Two matches in one line are two rows, each with its own column.
-        assert vim.shows("b.c:3:1: foo(foo);")
-        assert vim.shows("b.c:3:5: foo(foo);")
+        vim.wait(lambda: vim.shows("b.c:3:1: foo(foo);"))
+        vim.wait(lambda: vim.shows("b.c:3:5: foo(foo);"))
         assert not vim.shows("^M")
         assert vim.notices() == []
 
@@ -333,8 +333,8 @@ def test_closing_the_window_stops_the_search(nvim: str, short_tmp: Path) -> None
         vim.wait(lambda: vim.shows("a.c:1:5"))
         vim.keys("<Esc>")
         assert cancelled.wait(10)
-        assert "stopped" in vim.quickfix_title()
-        assert len(vim.quickfix()) == 1
+        vim.wait(lambda: "stopped" in vim.quickfix_title())
+        vim.wait(lambda: len(vim.quickfix()) == 1)
 
 
 def test_stop_keeps_what_came(nvim: str, short_tmp: Path) -> None:
@@ -349,7 +349,7 @@ def test_stop_keeps_what_came(nvim: str, short_tmp: Path) -> None:
         vim.wait(lambda: vim.shows("a.c:1:5"))
         vim.command("IndexGrepStop")
         vim.wait(lambda: vim.shows("at least 1 line in 1 file · stopped"))
-        assert len(vim.quickfix()) == 1
+        vim.wait(lambda: len(vim.quickfix()) == 1)
         vim.command("IndexGrepStop")
         assert vim.notices() == ["indexgrep: no search is running"]
 
@@ -366,7 +366,7 @@ def test_cut_answers_say_at_least(nvim: str, short_tmp: Path) -> None:
     ):
         vim.command("IndexGrep foo")
         vim.wait(lambda: vim.shows("at least 2 lines in 2 files · cut at the limit of 2 lines"))
-        assert "at least 2 lines" in vim.quickfix_title()
+        vim.wait(lambda: "at least 2 lines" in vim.quickfix_title())
 
 
 def test_progress_of_the_first_build_is_shown(nvim: str, short_tmp: Path) -> None:
@@ -441,5 +441,5 @@ def test_huge_answer(nvim: str, short_tmp: Path) -> None:
             end, 1)
             """
         )
-        assert vim.shows("10000 lines in 1000 files")
-        assert len(vim.quickfix()) == 10000
+        vim.wait(lambda: vim.shows("10000 lines in 1000 files"))
+        vim.wait(lambda: len(vim.quickfix()) == 10000)
