@@ -5,3 +5,4 @@ vim.opt.runtimepath:prepend(here)
 vim.g.python3_host_prog = here .. "/.venv/bin/python"
 vim.cmd.filetype("plugin indent on")
 vim.cmd.syntax("on")
+pcall(vim.cmd.helptags, here .. "/doc")
