@@ -85,7 +85,7 @@ class Session:
         summary = Summary()
 
         def plan(summary: Summary) -> Plan:
-            return self._plan(request, pattern, summary)
+            return self._planned(request, pattern, summary)[0]
 
         return Search(self.root.path, matcher, plan, summary, self._pool, cancel, started)
 
@@ -94,15 +94,13 @@ class Session:
         pattern = compile_request(request)
         started = time.perf_counter()
         summary = Summary()
-        view = self._refreshed()
-        found, reason = self._candidates(view, request, pattern)
-        files = self._plan(request, pattern, summary).candidates
+        planned, found = self._planned(request, pattern, summary)
         return explanation(pattern, found) | {
-            "candidates": len(files),
+            "candidates": len(planned.candidates),
             "documents": summary.documents,
             "overlay": summary.overlay,
             "served_by": summary.served_by,
-            "all_reason": reason,
+            "all_reason": summary.scan_reason,
             "elapsed_ms": (time.perf_counter() - started) * 1000,
         }
 
@@ -128,8 +126,10 @@ class Session:
         narrowed = Filter(self.root, options, target.argument)
         return _Reach(narrowed, self._monitor.beyond(narrowed) if narrowed.reaches_beyond else [])
 
-    def _plan(self, request: SearchRequest, pattern: CompiledPattern, summary: Summary) -> Plan:
-        """What to read for a request; fills in the summary's part about it."""
+    def _planned(
+        self, request: SearchRequest, pattern: CompiledPattern, summary: Summary
+    ) -> tuple[Plan, Candidates | None]:
+        """What to read for a request, and what the index said; fills in the summary's part about it."""
         started = time.perf_counter()
         wanted = targets(self.root, request)
         view, reaches = self._looked_at(wanted, request)
@@ -148,7 +148,7 @@ class Session:
         summary.candidates = len(planned.candidates)
         summary.elapsed["refresh"] = (refreshed - started) * 1000
         summary.elapsed["plan"] = (time.perf_counter() - refreshed) * 1000
-        return planned
+        return planned, found
 
     def _add(
         self,
