@@ -43,7 +43,7 @@ format: $(VENV)/.dev ## rewrite the sources as the linters want them
 	$(BIN)/ruff format --quiet $(PYTHON_SOURCES)
 	@sh tools/lint-lua.sh format $(LUA_SOURCES)
 
-bench: $(VENV)/.bench ## compare with other tools on the Linux source: BENCH_REPO=, QUERIES= (a regex on their names), RUNS=
+bench: $(VENV)/.bench ## compare with other tools on the Linux source: BENCH_REPO=, QUERIES= (a regex on their names, or `fresh`), RUNS=
 	$(BIN)/python -m benchmarks
 
 clean: ## remove what make and the tools made here; indexes in the cache folder stay

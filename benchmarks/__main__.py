@@ -1,7 +1,8 @@
 """The run: ``python -m benchmarks``, settings from the environment (see ``make help``).
 
 ``BENCH_REPO`` is a git repository (default: the Linux source), ``QUERIES`` a regex on the names of the
-queries to ask, ``RUNS`` the number of counted rounds. Writes ``bench-results/TIME.json``.
+queries to ask and of the measures of freshness to take (``fresh: switch`` and so on), ``RUNS`` the number of
+counted rounds. Writes ``bench-results/TIME.json``.
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ from typing import Any
 
 from indexgrep.index.variants import variants
 
-from . import editor, report
-from .corpus import linux_source
+from . import editor, freshness, report
+from .changing import changing_copy
+from .corpus import changing_place, linux_source
 from .measure import Cost, medians, memory
 from .ours import Ours, RawClient, first_lines
 from .peers import PEERS, Peer, Rgx
 from .queries import LINUX, Query
+from .stage import Scale
 
 #: The fractions c of the variants table; 1 stores trigrams only.
 FRACTIONS = (1.0, 0.05, 0.02, 0.01)
@@ -41,24 +44,36 @@ def main() -> int:
     queries = [query for query in LINUX if wanted.search(query.name)]
     if not (tree / ".git").exists():
         raise SystemExit(f"{tree} is not a git repository")
-    if not queries:
-        raise SystemExit(f"no query's name matches {wanted.pattern!r}")
+    measures = freshness.selected(wanted)
+    if not queries and not measures:
+        raise SystemExit(f"no query's or measure's name matches {wanted.pattern!r}")
     # So that the servers and the directory go also when the run is ended from outside.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with tempfile.TemporaryDirectory(prefix="ig-bench-") as work:
-        figures = run(tree, Path(work), queries, runs, with_variants=not wanted.pattern)
+        print(f"tree: {tree}")
+        print(f"machine: {os.cpu_count()} cores, {platform.platform()}, Python {sys.version.split()[0]}")
+        figures: dict[str, Any] = {
+            "tree": str(tree),
+            "machine": platform.platform(),
+            "cores": os.cpu_count(),
+        }
+        if queries:
+            figures |= run(tree, Path(work), queries, runs, with_variants=not wanted.pattern)
+        if measures:
+            copy = changing_copy(tree, changing_place(tree), Scale.switched)
+            taken = freshness.run(copy, Path(work, "freshness"), measures)
+            figures["freshness"] = freshness.to_json(taken)
     _RESULTS.mkdir(exist_ok=True)
     path = _RESULTS / time.strftime("%Y%m%d-%H%M%S.json")
     path.write_text(json.dumps(figures, indent=1) + "\n")
     print(f"\nwritten to {path}")
-    return 0 if all(query["equal"] for query in figures["queries"]) else 1
+    equal = all(query["equal"] for query in figures.get("queries", []))
+    return 0 if equal and not any(one["wrong"] for one in figures.get("freshness", {}).values()) else 1
 
 
 def run(tree: Path, work: Path, queries: list[Query], runs: int, *, with_variants: bool) -> dict[str, Any]:
     """Measure everything, print it as it comes, and return it."""
-    print(f"tree: {tree}")
-    print(f"machine: {os.cpu_count()} cores, {platform.platform()}, Python {sys.version.split()[0]}")
-    figures: dict[str, Any] = {"tree": str(tree), "machine": platform.platform(), "cores": os.cpu_count()}
+    figures: dict[str, Any] = {}
     peers = _peers(tree, work)
     ours = Ours(tree, work / "indexgrep")
     try:

@@ -9,6 +9,8 @@ import sys
 import tarfile
 from pathlib import Path
 
+from indexgrep.runtime import root_key
+
 PACKAGE = "linux-source-6.1"
 NAME = "linux-6.1"
 
@@ -17,6 +19,12 @@ def cache() -> Path:
     """Where the corpus is kept between runs."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return Path(base, "indexgrep-bench")
+
+
+def changing_place(tree: Path) -> Path:
+    """Where the copy of ``tree`` that is changed is kept (``changing``)."""
+    name = f"{tree.name}-{root_key(tree)[:8]}" if tree != cache() / NAME else NAME
+    return cache() / f"{name}-changing"
 
 
 def linux_source() -> Path:

@@ -29,7 +29,8 @@ class MemoryWatch:
     """Samples the memory of a process tree in a thread while it runs."""
 
     def __init__(self, pid: int, interval_s: float = 0.1) -> None:
-        self.peak_bytes = 0
+        #: Largest sum of proportional set sizes of the tree, and largest resident set of ``pid`` alone.
+        self.peak_bytes = self.peak_resident_bytes = 0
         self._pid = pid
         self._interval = interval_s
         self._stop = threading.Event()
@@ -38,7 +39,11 @@ class MemoryWatch:
 
     def _watch(self) -> None:
         while not self._stop.wait(self._interval):
-            self.peak_bytes = max(self.peak_bytes, tree_memory(self._pid))
+            self._look()
+
+    def _look(self) -> None:
+        self.peak_bytes = max(self.peak_bytes, tree_memory(self._pid))
+        self.peak_resident_bytes = max(self.peak_resident_bytes, memory(self._pid, "Rss"))
 
     def stop(self) -> int:
         self._stop.set()
@@ -73,6 +78,15 @@ def cpu_seconds(pid: int) -> float:
     """CPU time of one process so far, with that of the children it has waited for."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return sum(map(int, fields[11:15])) / _TICK
+
+
+def tree_cpu_seconds(pid: int) -> float:
+    """CPU time of a process and all below it so far; of those that ended, if they were waited for."""
+    total = 0.0
+    for process in descendants(pid):
+        with contextlib.suppress(OSError):
+            total += cpu_seconds(process)
+    return total
 
 
 def run_measured(

@@ -125,19 +125,29 @@ class Ours:
         """Make the index anew, in a process of its own as the server makes it."""
         return run_measured(_INDEX, self.tree)
 
+    def connect(self) -> None:
+        """Start the server unless one runs; its index may still be opening or being built."""
+        self._client = Client(self.tree)
+
     def start(self) -> None:
         """Start the server, and wait until its index is open."""
-        self._client = Client(self.tree)
-        self._client.index()
+        self.connect()
+        self.client.index()
 
     @property
     def client(self) -> Client:
         assert self._client is not None, "the server was not started"
         return self._client
 
+    @property
+    def pid(self) -> int:
+        """The server's process."""
+        pid: int = self.client.server["pid"]
+        return pid
+
     def server_memory(self) -> int:
         """Resident bytes of the server, shared libraries and mapped index included."""
-        return memory(self.client.server["pid"], "Rss")
+        return memory(self.pid, "Rss")
 
     def status(self) -> dict[str, Any]:
         return self.client.status()
@@ -159,7 +169,12 @@ class Ours:
 
     def answer(self, query: Query) -> tuple[list[bytes], Summary]:
         """The answer's lines as ripgrep prints them with ``-n``, sorted, and its summary."""
-        search = self.client.search(query.request())
+        return self.asked(self.client, query)
+
+    @staticmethod
+    def asked(client: Client, query: Query) -> tuple[list[bytes], Summary]:
+        """The same through another client."""
+        search = client.search(query.request())
         lines = [
             b"%b:%d:%b" % (os.fsencode(match.path), match.line_number, match.text.removesuffix(b"\n"))
             for match in search
@@ -169,5 +184,7 @@ class Ours:
         return sorted(lines), summary
 
     def close(self) -> None:
+        """Stop the server, if one was started; ``connect`` and ``start`` start another."""
         if self._client is not None:
             self._client.shutdown()
+            self._client = None

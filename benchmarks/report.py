@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
+
+from .figures import Figure, Measured
+
+#: Wrong answers that are told; the JSON has all.
+_TOLD = 5
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -72,3 +78,30 @@ def query_table(queries: Sequence[dict[str, Any]], peers: Sequence[str]) -> str:
         )
     header = ["query (medians in ms)", "lines", "candidates", "files", "full", "client", "first 100"]
     return table([*header, *peers, "vs rg", "vs best peer"], rows)
+
+
+def measure_table(measured: Measured) -> str:
+    """Figures beside what is wanted of them; wrong answers below."""
+    rows = [[figure.name, _amount(figure), _wanted(figure), _verdict(figure)] for figure in measured.figures]
+    parts = [table([measured.name, "figure", "wanted", ""], rows), f"({measured.conditions})"]
+    parts += [f"WRONG: {what}" for what in measured.wrong[:_TOLD]]
+    if len(measured.wrong) > _TOLD:
+        parts.append(f"WRONG: {len(measured.wrong) - _TOLD} more")
+    return "\n".join(parts)
+
+
+def _amount(figure: Figure) -> str:
+    if math.isinf(figure.value):
+        return "not reached"
+    digits = {"": 0, "s": 2}.get(figure.unit, 1)
+    return f"{figure.value:,.{digits}f} {figure.unit}".rstrip()
+
+
+def _wanted(figure: Figure) -> str:
+    if figure.least is not None:
+        return f">= {figure.least:,g} {figure.unit}".rstrip()
+    return f"<= {figure.wanted:,g} {figure.unit}".rstrip() if figure.wanted is not None else ""
+
+
+def _verdict(figure: Figure) -> str:
+    return {None: "", True: "met", False: "MISSED"}[figure.met]

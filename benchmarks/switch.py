@@ -1,0 +1,112 @@
+"""Measures of many files at once: a branch switch, another clone, a linked worktree."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+from indexgrep.client import Client
+
+from .changing import COMMON_WORD, FIRST, RARE_WORD, SECOND, differing, git
+from .figures import Measured
+from .ours import Ours
+from .queries import Query
+from .stage import NORMAL, Answer, Stage, wait_until
+
+#: The line of a file that came with the second commit, in about a hundredth of the files that differ.
+_RARE = Query("selective literal", RARE_WORD)
+_COMMON = Query("broad literal", COMMON_WORD)
+_NEXT_S, _NORMAL_S = 1.5, 15.0
+
+
+def switch(stage: Stage, measured: Measured) -> None:
+    """``git switch`` between the commits: the next query, and how soon queries are as fast as before."""
+    measured.conditions = (
+        f"{differing(stage.tree):,} files differ; the next query is for {RARE_WORD}, sent when git has "
+        f"returned; normal: the median of {stage.selective.name} is within {NORMAL}x of before, three times "
+        f"in a row, asked for at most {stage.scale.patience_s:.0f} s"
+    )
+    _one_switch(stage, measured, "there", SECOND)
+    _one_switch(stage, measured, "back", FIRST)
+    _one_switch(stage, measured, "there again", SECOND)
+    _one_switch(stage, measured, "back while the server is off", FIRST, off=True)
+
+
+def _one_switch(stage: Stage, measured: Measured, name: str, branch: str, *, off: bool = False) -> None:
+    settled = stage.wait_quiet()
+    before = stage.speed()
+    if off:
+        stage.ours.close()
+    started = time.perf_counter()
+    git(stage.tree, "switch", "--quiet", branch)
+    git_s = time.perf_counter() - started
+    returned = time.perf_counter()
+    if off:
+        stage.ours.connect()
+    first = stage.ask(_RARE)
+    first_s = time.perf_counter() - returned
+    right = measured.check(first.lines == stage.expected(_RARE), f"{name}: the next query")
+    normal_s, seen = stage.until_normal(returned, before)
+    last = stage.ask(_COMMON)
+    measured.check(last.lines == stage.expected(_COMMON), f"{name}: a query after that")
+    start = ", with the start" if off else ""
+    measured.add(f"{name}: next query{start}{'' if right else ' (WRONG)'}", first_s, "s", _NEXT_S)
+    measured.add(f"{name}: until normal", normal_s, "s", _NORMAL_S)
+    measured.add(f"{name}: files over the base, next query", first.summary.overlay, "")
+    measured.add(f"{name}: the same once normal", last.summary.overlay, "")
+    measured.details[name] = {
+        "git_s": git_s,
+        "before_s": before,
+        "settled_before": settled,
+        "first": first.summary.to_wire(),
+        "curve": seen,
+        "last": last.summary.to_wire(),
+        "memory": stage.ours.server_memory(),
+    }
+
+
+def another_worktree(stage: Stage, measured: Measured) -> None:
+    """A second clone and a linked worktree of the commit that is indexed: how soon the index serves them."""
+    measured.conditions = "the same commit, checked out anew; from the start of a server for it"
+    before = stage.speed()
+    clone = stage.work / "clone"
+    subprocess.run(["git", "clone", "--quiet", "--branch", FIRST, stage.tree, clone], check=True)
+    try:
+        _served(stage, measured, "second clone", clone, before)
+    finally:
+        shutil.rmtree(clone)
+    linked = stage.work / "linked"
+    git(stage.tree, "worktree", "add", "--quiet", "--detach", str(linked), FIRST)
+    try:
+        _served(stage, measured, "linked worktree", linked, before)
+    finally:
+        git(stage.tree, "worktree", "remove", "--force", str(linked))
+
+
+def _served(stage: Stage, measured: Measured, name: str, tree: Path, before: float) -> None:
+    """Start a server for ``tree``, and wait until its index serves at normal speed."""
+    expected = stage.expected(stage.selective)
+    started = time.perf_counter()
+    with Client(tree) as client:
+        seconds: dict[str, float] = {}
+        answer: list[Answer] = []
+
+        def serves() -> bool:
+            found = Ours.asked(client, stage.selective)
+            at = time.perf_counter() - started
+            seconds.setdefault("first answer", at)
+            measured.check(found[0] == expected, f"{name}: an answer while its index was not there")
+            answer[:] = [Answer(found[0], found[1], at)]
+            return found[1].served_by == "index"
+
+        wait_until(serves, stage.scale.patience_s, 0.1)
+        at = time.perf_counter() - started
+        served = answer[0].summary.served_by == "index"
+        wait_until(lambda: stage.speed(client) <= before * NORMAL, stage.scale.patience_s, 0.2)
+        measured.add(f"{name}: first answer", seconds["first answer"], "s")
+        measured.add(f"{name}: until the index serves", at if served else float("inf"), "s")
+        measured.add(f"{name}: until normal", time.perf_counter() - started, "s")
+        measured.details[name] = {"summary": answer[0].summary.to_wire(), "status": client.status()}
+        client.shutdown()
