@@ -36,7 +36,7 @@ def switch(stage: Stage, measured: Measured) -> None:
 
 def _one_switch(stage: Stage, measured: Measured, name: str, branch: str, *, off: bool = False) -> None:
     settled = stage.wait_quiet()
-    before = stage.speed()
+    before = stage.normal_speed()
     if off:
         stage.ours.close()
     started = time.perf_counter()
@@ -52,12 +52,12 @@ def _one_switch(stage: Stage, measured: Measured, name: str, branch: str, *, off
     last = stage.ask(_COMMON)
     measured.check(last.lines == stage.expected(_COMMON), f"{name}: a query after that")
     start = ", with the start" if off else ""
+    measured.add(f"{name}: git itself", git_s, "s")
     measured.add(f"{name}: next query{start}{'' if right else ' (WRONG)'}", first_s, "s", _NEXT_S)
     measured.add(f"{name}: until normal", normal_s, "s", _NORMAL_S)
     measured.add(f"{name}: files over the base, next query", first.summary.overlay, "")
     measured.add(f"{name}: the same once normal", last.summary.overlay, "")
     measured.details[name] = {
-        "git_s": git_s,
         "before_s": before,
         "settled_before": settled,
         "first": first.summary.to_wire(),
@@ -70,7 +70,7 @@ def _one_switch(stage: Stage, measured: Measured, name: str, branch: str, *, off
 def another_worktree(stage: Stage, measured: Measured) -> None:
     """A second clone and a linked worktree of the commit that is indexed: how soon the index serves them."""
     measured.conditions = "the same commit, checked out anew; from the start of a server for it"
-    before = stage.speed()
+    before = stage.normal_speed()
     clone = stage.work / "clone"
     subprocess.run(["git", "clone", "--quiet", "--branch", FIRST, stage.tree, clone], check=True)
     try:
