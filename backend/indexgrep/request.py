@@ -13,6 +13,7 @@ from typing import Any
 from .errors import UsageError
 
 CASES = ("sensitive", "insensitive", "smart")
+BUFFERS = ("none", "own", "all")
 OUTPUTS = ("lines", "files", "files_without_match", "count", "count_matches")
 
 
@@ -83,6 +84,9 @@ class SearchRequest:
     output: str = "lines"
     #: Give up after so many milliseconds; the summary then says it is not complete. ``None``: no deadline.
     timeout_ms: int | None = None
+    #: Whose unsaved buffers stand for their files: ``none``, the client's ``own``, or those of ``all``
+    #: clients of the server.
+    buffers: str = "none"
     #: Read every file, without asking the index (``--no-index``): for comparisons and doubts.
     no_index: bool = False
 
@@ -93,6 +97,8 @@ class SearchRequest:
             raise UsageError(f"unknown case mode {self.case!r}", f"Use one of: {', '.join(CASES)}.")
         if self.output not in OUTPUTS:
             raise UsageError(f"unknown output {self.output!r}", f"Use one of: {', '.join(OUTPUTS)}.")
+        if self.buffers not in BUFFERS:
+            raise UsageError(f"unknown buffers {self.buffers!r}", f"Use one of: {', '.join(BUFFERS)}.")
         for name in ("max_depth", "max_filesize", "max_count", "limit", "timeout_ms", "before", "after"):
             value = getattr(self, name)
             if value is not None and value < 0:
@@ -232,6 +238,8 @@ class Summary:
     freshness: str = ""
     #: Files that stand over the base: changed, untracked or not indexable.
     overlay: int = 0
+    #: Unsaved buffers in the scope: they were searched in place of their files.
+    buffers: int = 0
     #: Files in the scope, files that had to be read, files actually read.
     documents: int = 0
     candidates: int = 0

@@ -301,7 +301,7 @@ def test_another_version_is_replaced(root: Path, monkeypatch: pytest.MonkeyPatch
         f"{{'__file__': {str(Path(__file__).parent / 'fake_engine' / 'sitecustomize.py')!r}}})\n"
         "import indexgrep; indexgrep.__version__ = '99.0'\n"
     )
-    monkeypatch.setenv("PYTHONPATH", str(site))
+    monkeypatch.setenv("PYTHONPATH", str(site), prepend=os.pathsep)
     monkeypatch.setattr(client_module, "__version__", "99.0")
     monkeypatch.setattr(lifecycle, "__version__", "99.0")
     with Client(root) as client:

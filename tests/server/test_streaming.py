@@ -263,7 +263,7 @@ def test_sessions_may_stop_by_raising() -> None:
     from indexgrep.request import SearchRequest, Summary
 
     class Raising(FakeSession):
-        def search(self, request: SearchRequest, cancel: Any = None) -> Any:
+        def search(self, request: SearchRequest, cancel: Any = None, buffers: Any = None) -> Any:
             class Search:
                 summary = Summary()
 

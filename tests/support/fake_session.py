@@ -6,17 +6,21 @@ import os
 import threading
 import time
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from indexgrep.errors import PatternError, RootError
+from indexgrep.overlay.buffers import Snapshot
 from indexgrep.request import FileResult, Line, SearchRequest, Summary
 
 
 class FakeSearch:
     """Answers a pattern of words ``files=N lines=N width=BYTES batch=FILES delay=SECONDS fail=FILE``."""
 
-    def __init__(self, request: SearchRequest, cancel: threading.Event | None) -> None:
+    def __init__(
+        self, request: SearchRequest, cancel: threading.Event | None, buffers: Snapshot | None = None
+    ) -> None:
+        self.buffers = buffers
         text = request.patterns[0]
         if text == "(":
             raise PatternError(text, 0, 1, "unclosed group")
@@ -68,6 +72,7 @@ class FakeSession:
         self.state = state
         self.build_s = build_s
         self.builds = 0
+        self.changes: list[bytes] = []
         self.closed = False
         self.root = types.SimpleNamespace(path="")
 
@@ -80,13 +85,21 @@ class FakeSession:
         session.root.path = path
         return session
 
-    def search(self, request: SearchRequest, cancel: threading.Event | None = None) -> FakeSearch:
-        search = FakeSearch(request, cancel)
+    def search(
+        self,
+        request: SearchRequest,
+        cancel: threading.Event | None = None,
+        buffers: Snapshot | None = None,
+    ) -> FakeSearch:
+        search = FakeSearch(request, cancel, buffers)
         self.searches.append(search)
         return search
 
-    def explain(self, request: SearchRequest) -> dict[str, Any]:
+    def explain(self, request: SearchRequest, buffers: Snapshot | None = None) -> dict[str, Any]:
         return {"patterns": list(request.patterns)}
+
+    def changed(self, paths: Iterable[bytes]) -> None:
+        self.changes += paths
 
     def status(self) -> dict[str, Any]:
         return {"index": {"state": self.state}, "freshness": "watch", "overlay": 0}

@@ -16,7 +16,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections import deque
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..request import FileResult, Line
@@ -56,6 +57,7 @@ def search_files(
     explicit: Collection[bytes] = (),
     mapped: bool = False,
     pool: Pool | None = None,
+    texts: Mapping[bytes, bytes] | None = None,
 ) -> Generator[list[FileResult], None, None]:
     """The answers of ``paths`` (relative to ``root``), in their order, in batches that may be empty.
 
@@ -63,10 +65,11 @@ def search_files(
     look up. Ends early when ``cancel`` is set or the clock (``time.monotonic``, seconds) passes
     ``deadline``; the caller can tell by looking at the same. ``explicit`` are the paths that the user named,
     ``mapped`` says that these are all there are, and ten at most. ``pool`` helps with many files unless it
-    is busy with another search. Raises ``OSError`` when ``root`` cannot be opened.
+    is busy with another search. ``texts`` are the texts of those paths that are not to be read, for they are
+    unsaved buffers. Raises ``OSError`` when ``root`` cannot be opened.
     """
     directory = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    run = _Run(matcher, paths, directory, cancel, deadline, explicit, mapped)
+    run = _Run(matcher, paths, directory, cancel, deadline, explicit, mapped, texts)
     try:
         if pool is None or len(paths) <= ALONE or not pool.busy.acquire(blocking=False):
             yield from run.alone()
@@ -96,6 +99,7 @@ class _Run:
         deadline: float | None,
         explicit: Collection[bytes],
         mapped: bool,
+        texts: Mapping[bytes, bytes] | None,
     ) -> None:
         self.matcher = matcher
         self.deadline = deadline
@@ -106,6 +110,7 @@ class _Run:
         self._directory = directory
         self._cancel = cancel
         self._explicit = explicit
+        self._texts = texts or None
 
     def __len__(self) -> int:
         return len(self._bounds) - 1
@@ -117,15 +122,49 @@ class _Run:
             return True
         return self.deadline is not None and time.monotonic() > self.deadline
 
-    def batch(self, number: int) -> tuple[Sequence[bytes], list[bool]]:
-        """The paths of a batch, and which of them are explicit (empty: none)."""
-        paths = self._paths[self._bounds[number] : self._bounds[number + 1]]
-        return paths, [path in self._explicit for path in paths] if self._explicit else []
+    def _batch(self, number: int) -> Sequence[bytes]:
+        return self._paths[self._bounds[number] : self._bounds[number + 1]]
+
+    def _named(self, paths: Sequence[bytes]) -> list[bool]:
+        """Which of ``paths`` are explicit (empty: none)."""
+        return [path in self._explicit for path in paths] if self._explicit else []
+
+    def files(self, number: int) -> tuple[Sequence[bytes], list[bool]]:
+        """Those paths of a batch that are to be read, and which of them are explicit (empty: none)."""
+        paths = self._batch(number)
+        if self._texts is not None:
+            paths = [path for path in paths if path not in self._texts]
+        return paths, self._named(paths)
 
     def search(self, number: int) -> list[FileResult]:
         """Match a batch here."""
-        paths, explicit = self.batch(number)
-        return search_batch(self.matcher, paths, self._directory, explicit, self.mapped, self.deadline)
+        return self._search(self._batch(number))
+
+    def _search(self, paths: Sequence[bytes]) -> list[FileResult]:
+        return search_batch(
+            self.matcher,
+            paths,
+            self._directory,
+            self._named(paths),
+            self.mapped,
+            self.deadline,
+            self._texts,
+        )
+
+    def completed(self, number: int, answers: list[FileResult]) -> list[FileResult]:
+        """The answers of a batch whose ``files`` answer ``answers``: those of its texts come in between."""
+        texts = self._texts
+        paths = self._batch(number)
+        if texts is None or not any(path in texts for path in paths):
+            return answers
+        whole: list[FileResult] = []
+        rest = deque(answers)
+        for path in paths:
+            if path in texts:
+                whole += self._search([path])
+            elif rest and os.fsencode(rest[0].path) == path:
+                whole.append(rest.popleft())
+        return whole
 
     def alone(self) -> Iterator[list[FileResult]]:
         for number in range(len(self)):
@@ -179,7 +218,7 @@ class Pool:
                 return
             for number, answers in self._answers(0.0):
                 if number >= given:
-                    done[number] = answers
+                    done[number] = run.completed(number, answers)
             if len(done) < _AHEAD:
                 self._hand_out(todo, run, root)
             retry += self._forfeited()
@@ -198,7 +237,11 @@ class Pool:
         if number is None:
             answers = dict(self._answers(_PATIENCE))
             if answers:
-                return {number: batch for number, batch in answers.items() if number >= given}
+                return {
+                    number: run.completed(number, batch)
+                    for number, batch in answers.items()
+                    if number >= given
+                }
             number = given
         return {number: run.search(number)}
 
@@ -278,7 +321,7 @@ class _Worker:
 
     def ask(self, job: int, number: int, run: _Run, root: bytes) -> None:
         """Hand over a batch. The worker is not ``alive`` any more if it is gone."""
-        paths, explicit = run.batch(number)
+        paths, explicit = run.files(number)
         self._asked.append((job, number))
         try:
             if self._job != job:

@@ -22,7 +22,7 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgpack
@@ -66,19 +66,26 @@ def search_batch(
     explicit: Sequence[bool],
     mapped: bool,
     deadline: float | None,
+    texts: Mapping[bytes, bytes] | None = None,
 ) -> list[FileResult]:
-    """The answers of the files ``paths``, until ``deadline`` (the machine's ``time.monotonic``)."""
+    """The answers of the files ``paths``, until ``deadline`` (the machine's ``time.monotonic``).
+
+    ``texts`` are unsaved buffers that stand for their files.
+    """
     answers = []
     for index, path in enumerate(paths):
         if deadline is not None and time.monotonic() > deadline:
             break
-        answer = matcher.search_file(
-            path,
-            os.fsdecode(path),
-            dir_fd=directory,
-            explicit=bool(explicit) and explicit[index],
-            mapped=mapped,
-        )
+        named = bool(explicit) and explicit[index]
+        text = None if texts is None else texts.get(path)
+        if text is None:
+            answer = matcher.search_file(
+                path, os.fsdecode(path), dir_fd=directory, explicit=named, mapped=mapped
+            )
+        else:
+            answer = matcher.search_bytes(text, os.fsdecode(path), explicit=named, mapped=mapped)
+            if answer is not None:
+                answer.source = "buffer"
         if answer is not None:
             answers.append(answer)
     return answers

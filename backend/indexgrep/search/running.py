@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ..match import Matcher
 from ..match.pool import Pool, search_files, searched_in
@@ -31,6 +31,8 @@ class Plan:
     mapped: bool
     #: What could not be looked at.
     errors: list[FileResult]
+    #: The texts of those candidates that are unsaved buffers: they are not read from disk.
+    texts: dict[bytes, bytes] = field(default_factory=dict)
 
 
 class Search:
@@ -143,6 +145,7 @@ class Search:
             explicit=planned.explicit,
             mapped=planned.mapped,
             pool=self._pool,
+            texts=planned.texts,
         )
         try:
             for number, batch in enumerate(batches, 1):
@@ -161,7 +164,9 @@ class Search:
     def _vanished(self, path: str, planned: Plan) -> bool:
         """Whether a file was removed after the search began: then it has no text to miss."""
         name = os.fsencode(path)
-        return name not in planned.explicit and not os.path.lexists(os.path.join(self._root, name))
+        if name in planned.explicit or name in planned.texts:
+            return False
+        return not os.path.lexists(os.path.join(self._root, name))
 
 
 def _first(result: FileResult, limit: int) -> FileResult:

@@ -28,7 +28,8 @@ class Target:
 
     name: bytes
     argument: str
-    kind: str  # "directory", "file" or "missing"
+    #: ``directory``, ``file``, ``missing``, or ``supposed``: a directory that only unsaved buffers make.
+    kind: str
     error: str = ""
 
     @property

@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,17 +18,19 @@ from ..index.candidates import Candidates, candidates
 from ..index.reader import Index
 from ..match import Matcher, compile_request
 from ..match.pool import Pool
+from ..overlay.buffers import Snapshot
 from ..pattern import CompiledPattern
 from ..request import FileResult, SearchRequest, Summary
 from ..tree.filter import Filter
 from ..tree.monitor import Monitor
 from ..tree.root import Root, find_root
 from ..tree.traverse import WalkError
-from ..tree.walk import walk
+from ..tree.walk import Walk, walk
 from . import base
 from .explain import explanation
 from .running import Plan, Search
 from .scope import Target, in_universe, path_order, targets, walk_options
+from .shadows import Shadows
 from .view import View, documents_below, empty_view
 
 log = logging.getLogger("indexgrep.search")
@@ -74,8 +76,13 @@ class Session:
 
     # Searching
 
-    def search(self, request: SearchRequest, cancel: threading.Event | None = None) -> Search:
-        """Start a search; see ``Search``.
+    def search(
+        self,
+        request: SearchRequest,
+        cancel: threading.Event | None = None,
+        buffers: Snapshot | None = None,
+    ) -> Search:
+        """Start a search; see ``Search``. ``buffers`` are unsaved buffers that stand for their files.
 
         Raises ``PatternError`` and ``UsageError`` at once; ``RootError`` may also come while it runs.
         """
@@ -85,16 +92,16 @@ class Session:
         summary = Summary()
 
         def plan(summary: Summary) -> Plan:
-            return self._planned(request, pattern, summary)[0]
+            return self._planned(request, pattern, summary, buffers)[0]
 
         return Search(self.root.path, matcher, plan, summary, self._pool, cancel, started)
 
-    def explain(self, request: SearchRequest) -> dict[str, Any]:
+    def explain(self, request: SearchRequest, buffers: Snapshot | None = None) -> dict[str, Any]:
         """How a search would be answered; the map is described in ``search.explain``."""
         pattern = compile_request(request)
         started = time.perf_counter()
         summary = Summary()
-        planned, found = self._planned(request, pattern, summary)
+        planned, found = self._planned(request, pattern, summary, buffers)
         return explanation(pattern, found) | {
             "candidates": len(planned.candidates),
             "documents": summary.documents,
@@ -103,6 +110,10 @@ class Session:
             "all_reason": summary.scan_reason,
             "elapsed_ms": (time.perf_counter() - started) * 1000,
         }
+
+    def changed(self, paths: Iterable[bytes]) -> None:
+        """Have these files (relative to the root) looked at again before the next query. Never waits."""
+        self._monitor.mark(paths)
 
     def _refreshed(self) -> View:
         """The view of the tree as it is now."""
@@ -127,11 +138,16 @@ class Session:
         return _Reach(narrowed, self._monitor.beyond(narrowed) if narrowed.reaches_beyond else [])
 
     def _planned(
-        self, request: SearchRequest, pattern: CompiledPattern, summary: Summary
+        self,
+        request: SearchRequest,
+        pattern: CompiledPattern,
+        summary: Summary,
+        buffers: Snapshot | None,
     ) -> tuple[Plan, Candidates | None]:
         """What to read for a request, and what the index said; fills in the summary's part about it."""
         started = time.perf_counter()
-        wanted = targets(self.root, request)
+        shadows = Shadows(self.root, buffers)
+        wanted = [shadows.seen(target) for target in targets(self.root, request)]
         view, reaches = self._looked_at(wanted, request)
         refreshed = time.perf_counter()
         found, reason = self._candidates(view, request, pattern)
@@ -144,7 +160,8 @@ class Session:
         mapped = len(wanted) <= _MAPPED_FILES and all(target.kind == "file" for target in wanted)
         planned = Plan([], set(), mapped, [])
         for target, reach in zip(wanted, reaches, strict=True):
-            self._add(target, reach, request, chosen, planned, summary)
+            self._add(target, reach, request, chosen, shadows, planned, summary)
+        summary.buffers = shadows.used
         summary.candidates = len(planned.candidates)
         summary.elapsed["refresh"] = (refreshed - started) * 1000
         summary.elapsed["plan"] = (time.perf_counter() - refreshed) * 1000
@@ -156,6 +173,7 @@ class Session:
         reach: _Reach | None,
         request: SearchRequest,
         chosen: _Chosen,
+        shadows: Shadows,
         planned: Plan,
         summary: Summary,
     ) -> None:
@@ -167,25 +185,30 @@ class Session:
             summary.documents += 1
             planned.candidates.append(target.name)
             planned.explicit.add(target.name)
+            planned.texts.update(shadows.named(target))
             return
+        options = walk_options(target, request)
+        placed = shadows.below(target, options)
+        planned.texts.update(placed.texts)
         if reach is not None:
             narrowed = reach.narrowed
             files = chosen.below(target.prefix)
             if narrowed.narrows:
                 files = narrowed.keep(files) + reach.beyond
+            files = placed.over(files)
             if files or not narrowed.narrows or chosen.holds(narrowed):
-                summary.documents += chosen.count(target.prefix)
+                summary.documents += chosen.count(target.prefix) + placed.new
             errors = [
                 (directory[:-1], message)
                 for directory, message in chosen.errors(target.prefix)
                 if not narrowed.shuts(directory)
             ]
         else:
-            walked = walk(self.root, walk_options(target, request))
+            walked = walk(self.root, options) if target.kind == "directory" else Walk()
             summary.freshness = "walk"
-            summary.documents += len(walked.files)
-            files = chosen.among(walked.files)
-            errors = walked.errors
+            summary.documents += len(placed.over(walked.files))
+            files = placed.over(chosen.among(walked.files))
+            errors = [error for error in walked.errors if error[0] not in placed.texts]
         planned.errors.extend(FileResult(os.fsdecode(path), error=message) for path, message in errors)
         planned.candidates.extend(sorted(files, key=path_order))
 

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Protocol, TypeGuard
 
 from .. import __version__
 from ..errors import IndexGrepError, ServerError, UsageError
+from ..overlay.buffers import Buffers, Snapshot, inside
 from ..request import SearchRequest
 from . import protocol
 from .query import Query, internal_error
@@ -36,6 +38,8 @@ DEADLINE_GRACE_S = 0.05
 class Service(Protocol):
     """What a connection asks of the server."""
 
+    root: str
+
     def about(self) -> dict[str, Any]:
         """The result of ``hello``."""
         ...
@@ -54,7 +58,15 @@ class Service(Protocol):
         """Run the query in a thread as soon as the session is open."""
         ...
 
-    async def explain(self, request: SearchRequest) -> dict[str, Any]: ...
+    def all_buffers(self) -> Snapshot:
+        """The unsaved buffers of all clients."""
+        ...
+
+    def changed(self, paths: Iterable[bytes]) -> None:
+        """These files (relative to the root) have changed: look at them before the next query."""
+        ...
+
+    async def explain(self, request: SearchRequest, buffers: Snapshot | None) -> dict[str, Any]: ...
 
     async def status(self) -> dict[str, Any]: ...
 
@@ -71,6 +83,7 @@ class Connection(asyncio.Protocol):
         self.push_kind = "notify"
         self.wants_progress = False
         self.queries: dict[int, Query] = {}
+        self.buffers = Buffers(service.root)
         self._service = service
         self._loop = loop
         self._transport: asyncio.Transport | None = None
@@ -82,6 +95,9 @@ class Connection(asyncio.Protocol):
         #: Methods that are answered at once, and those that take the session and are answered by a task.
         self._calls: dict[str, Callable[[list[Any]], Any]] = {
             "hello": self._hello,
+            "buffer": self._buffer,
+            "buffer_gone": self._buffer_gone,
+            "changed": self._changed,
             "cancel": self._cancel,
             "more": self._more,
             "ping": self._ping,
@@ -109,6 +125,7 @@ class Connection(asyncio.Protocol):
             self._outbox.clear()
             self._waiting = 0
             self.gate.notify_all()
+        self.buffers.clear()
         for task in self._tasks:
             task.cancel()
         self._service.closed(self)
@@ -334,7 +351,13 @@ class Connection(asyncio.Protocol):
             raise UsageError(f"query id {qid} is in use", "Number each running query differently.")
         if len(self.queries) >= MAX_QUERIES:
             raise UsageError(f"this client has {MAX_QUERIES} queries running", "Cancel some of them.")
-        return Query(qid, request, window, self)
+        return Query(qid, request, window, self, self._wanted_buffers(request))
+
+    def _wanted_buffers(self, request: SearchRequest) -> Snapshot | None:
+        """The unsaved buffers that a request asks for, as they are now."""
+        if request.buffers == "none":
+            return None
+        return self.buffers.snapshot() if request.buffers == "own" else self._service.all_buffers()
 
     def _cancel(self, params: list[Any]) -> bool:
         query = self.queries.get(_identifier(_only(params, "cancel"), "cancel"))
@@ -353,8 +376,35 @@ class Connection(asyncio.Protocol):
         query.more(lines)
         return True
 
+    def _buffer(self, params: list[Any]) -> bool:
+        values = _only(params, "buffer")
+        if not isinstance(values, dict) or not values.keys() <= _BUFFER_FIELDS:
+            raise UsageError("buffer takes a map, {path, tick, text, more?}")
+        path, tick, text = values.get("path"), values.get("tick"), values.get("text")
+        more = values.get("more", False)
+        if isinstance(text, str):  # all that Neovim can send
+            text = text.encode("utf-8", "surrogateescape")
+        if not isinstance(path, str):
+            raise UsageError("the path of a buffer is a string")
+        if not (isinstance(text, bytes) and _is_integer(tick) and isinstance(more, bool)):
+            self.buffers.drop([path])  # whatever this was to say, the text before is not the last word
+            raise UsageError("buffer takes a map, {path: string, tick: integer, text: bytes, more?: boolean}")
+        self.buffers.put(path, tick, text, more=more)
+        return True
+
+    def _buffer_gone(self, params: list[Any]) -> int:
+        return self.buffers.drop(_paths(params, "buffer_gone"))
+
+    def _changed(self, params: list[Any]) -> bool:
+        root = os.fsencode(self._service.root)
+        paths = [inside(root, path) for path in _paths(params, "changed")]
+        # What lies outside is looked at whenever it is searched.
+        self._service.changed([path for path in paths if path is not None])
+        return True
+
     async def _explain(self, params: list[Any]) -> dict[str, Any]:
-        return await self._service.explain(SearchRequest.from_wire(_only(params, "explain")))
+        request = SearchRequest.from_wire(_only(params, "explain"))
+        return await self._service.explain(request, self._wanted_buffers(request))
 
     async def _status(self, params: list[Any]) -> dict[str, Any]:
         return await self._service.status()
@@ -390,6 +440,8 @@ def _as_error(error: Exception, method: str) -> IndexGrepError:
 
 _REQUIRED: Any = object()
 
+_BUFFER_FIELDS = {"path", "tick", "text", "more"}
+
 
 def _only(params: list[Any], method: str, default: Any = _REQUIRED) -> Any:
     """The one parameter of a call; an empty Lua table, which arrives as a list, is an empty map."""
@@ -400,13 +452,27 @@ def _only(params: list[Any], method: str, default: Any = _REQUIRED) -> Any:
     return {} if params[0] == [] else params[0]
 
 
+def _paths(params: list[Any], method: str) -> list[str]:
+    """The one parameter of a call that takes paths."""
+    paths = _only(params, method)
+    if paths == {}:  # an empty Lua table
+        return []
+    if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
+        raise UsageError(f"{method} takes a list of paths")
+    return paths
+
+
 def _identifier(value: Any, method: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
+    if not _is_integer(value):
         raise UsageError(f"a query id is an integer; {method} got {value!r}")
     return value
 
 
+def _is_integer(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def _natural(value: Any, name: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+    if not _is_integer(value) or value < 1:
         raise UsageError(f"{name} must be a number of lines, 1 or more, not {value!r}")
     return value

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
+from ..overlay.buffers import Snapshot
 from ..request import FileResult, SearchRequest, Summary
 
 #: Called with the state of a build, as ``progress`` pushes carry it.
@@ -26,11 +27,23 @@ class Search(Protocol):
 class Session(Protocol):
     """An open worktree. Its methods are called from several threads at once."""
 
-    def search(self, request: SearchRequest, cancel: threading.Event | None = None) -> Search:
-        """Raises ``IndexGrepError`` for what cannot be searched; ``cancel`` ends the search early."""
+    def search(
+        self,
+        request: SearchRequest,
+        cancel: threading.Event | None = None,
+        buffers: Snapshot | None = None,
+    ) -> Search:
+        """Raises ``IndexGrepError`` for what cannot be searched; ``cancel`` ends the search early.
+
+        ``buffers`` are the unsaved buffers that stand for their files.
+        """
         ...
 
-    def explain(self, request: SearchRequest) -> dict[str, Any]: ...
+    def explain(self, request: SearchRequest, buffers: Snapshot | None = None) -> dict[str, Any]: ...
+
+    def changed(self, paths: Iterable[bytes]) -> None:
+        """These files (relative to the root) were written, made or removed just now. Never waits."""
+        ...
 
     def status(self) -> dict[str, Any]:
         """At least ``index``, a map whose ``state`` is ``ready`` when queries are served by it."""

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 from .. import runtime
 from ..errors import Cancelled, IndexGrepError, ServerError
+from ..overlay.buffers import Snapshot
 from ..request import FileResult, SearchRequest, Summary
 from . import memory, protocol
 from .interface import Session
@@ -45,9 +46,18 @@ class Sink(Protocol):
 class Query:
     """See the module. Made on the event loop."""
 
-    def __init__(self, qid: int, request: SearchRequest, window: int | None, sink: Sink) -> None:
+    def __init__(
+        self,
+        qid: int,
+        request: SearchRequest,
+        window: int | None,
+        sink: Sink,
+        buffers: Snapshot | None = None,
+    ) -> None:
         self.qid = qid
         self.request = request
+        #: The unsaved buffers that count, as they were when the query was accepted.
+        self.buffers = buffers
         self.cancel = threading.Event()
         #: Why it was stopped: ``cancelled``, ``timeout``, ``shutdown`` or ``disconnected``; else empty.
         self.stopped = ""
@@ -104,7 +114,7 @@ class Query:
         self._sink.end(self._ending(error), self)
 
     def _answer(self, session: Session) -> bytes:
-        search = session.search(self.request, self.cancel)
+        search = session.search(self.request, self.cancel, self.buffers)
         try:
             whole = all(self._push(batch) for batch in search)
         finally:

@@ -24,12 +24,13 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
 from .. import __version__, runtime
 from ..errors import Cancelled, IndexGrepError, RootError
+from ..overlay.buffers import Snapshot, merged
 from ..request import SearchRequest
 from . import memory, protocol
 from .connection import Connection
@@ -288,9 +289,22 @@ class Server:
         else:
             query.refuse(error if isinstance(error, IndexGrepError) else RootError(str(error)))
 
-    async def explain(self, request: SearchRequest) -> dict[str, Any]:
+    def all_buffers(self) -> Snapshot:
+        return merged(connection.buffers for connection in self._connections)
+
+    def changed(self, paths: Iterable[bytes]) -> None:
+        def tell(opened: asyncio.Future[Session]) -> None:
+            if opened.exception() is None:
+                opened.result().changed(paths)
+
+        if self._session.done():
+            tell(self._session)
+        else:
+            self._session.add_done_callback(tell)
+
+    async def explain(self, request: SearchRequest, buffers: Snapshot | None) -> dict[str, Any]:
         session = await asyncio.shield(self._session)
-        return await self._in_thread("explain", session.explain, request)
+        return await self._in_thread("explain", session.explain, request, buffers)
 
     async def status(self) -> dict[str, Any]:
         session = await asyncio.shield(self._session)
@@ -305,8 +319,18 @@ class Server:
             "uptime_s": time.monotonic() - self._started,
             "rss_bytes": _resident_bytes(),
             "clients": len(self._connections),
+            "buffers": self._count_buffers(),
             "queries": sum(len(connection.queries) for connection in self._connections),
             "index": index,
+        }
+
+    def _count_buffers(self) -> dict[str, int]:
+        """How many unsaved buffers of how many clients there are, and the bytes they take."""
+        held = [connection.buffers for connection in self._connections if connection.buffers.size]
+        return {
+            "count": sum(len(buffers) for buffers in held),
+            "clients": len(held),
+            "bytes": sum(buffers.size for buffers in held),
         }
 
     # Builds ---------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ ignore     ignore files: which are read where, and in what order they count
 types      file types by name (``-t``), and the generated table ``type_table``
 traverse   the directory traversal: listing, deciding, descending; used by walk and sweep
 walk       ``rg --files`` for any flags
+supposed   the same for files that are only supposed to be there
 filter     the same decision for paths that are already known, where that is possible
 signature  the stat signature of a file, and when it cannot be trusted
 snapshot   the files of the standard universe with their signatures

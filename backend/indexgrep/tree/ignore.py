@@ -14,6 +14,7 @@ that is ignored is not entered, so nothing below it can be included again.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import re
@@ -319,6 +320,7 @@ def read_ignore_file(path: bytes) -> RuleSet:
     return parse_ignore(data)
 
 
+@functools.lru_cache(maxsize=256)
 def parse_ignore(data: bytes) -> RuleSet:
     """The rules of an ignore file's content. Reading ends at the first line that is not UTF-8."""
     rules: list[Rule] = []

@@ -38,6 +38,8 @@ import struct
 import sys
 import threading
 import time
+from collections import deque
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
@@ -141,6 +143,8 @@ class Monitor:
         self._listing_all = False
         #: Why the next refresh must sweep although it can watch.
         self._stale = "first refresh"
+        #: Paths to look at again; others append while a refresh runs.
+        self._marked: deque[bytes] = deque()
         self._forget()
 
     def _forget(self) -> None:
@@ -206,6 +210,14 @@ class Monitor:
         with self._lock:
             self._stale = self._stale or reason
 
+    def mark(self, paths: Iterable[bytes]) -> None:
+        """Have the next refresh look again at these, whatever the watch tells. Never waits.
+
+        ``paths`` are relative to the root: files or directories that were written, made, renamed or removed,
+        in the universe or not.
+        """
+        self._marked.extend(paths)
+
     def refresh(self) -> Refresh:
         """The changes since the last refresh, everything at the first.
 
@@ -246,6 +258,7 @@ class Monitor:
             self._stale = self._why_stale(identity)
         if not self._stale:
             self._read_events()
+            self._take_marked()
         if self._stale:
             return self._sweep(self._stale)
         self._check_linked()
@@ -303,6 +316,19 @@ class Monitor:
                             dirty.setdefault(directory, set()).add(name)
                         elif not directory:  # something happened to the root itself
                             self._stale = "the root changed"
+
+    def _take_marked(self) -> None:
+        """Make what was marked dirty: the name itself, or the one above it that a known directory has."""
+        while self._marked:
+            path = self._marked.popleft()
+            directory, _, name = path.rpartition(b"/")
+            directory += b"/" if directory else b""
+            if not name or (name in MARKER_NAMES and directory in self._nodes):
+                self._stale = f"{os.fsdecode(path) or 'the root'} was said to have changed"
+            while directory and directory not in self._nodes:
+                directory, _, name = directory[:-1].rpartition(b"/")
+                directory += b"/" if directory else b""
+            self._dirty.setdefault(directory, set()).add(name)
 
     def _check_linked(self) -> None:
         """Mark those files with several links that look different, or could without it showing."""
@@ -434,6 +460,7 @@ class Monitor:
 
     def _sweep(self, reason: str) -> Refresh:
         """The whole universe anew, with watches where they can be."""
+        self._marked.clear()
         self._release()
         self._forget()
         if not self._sweep_reason:

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..errors import os_error
 from .ignore import MARKER_NAMES, IgnoreContext, IgnoreReader
@@ -95,12 +95,26 @@ class Run(NamedTuple):
     statuses: list[os.stat_result]
 
 
-class _Directory(NamedTuple):
+class Directory(NamedTuple):
+    """A directory that is to be listed."""
+
     directory: bytes
     path: bytes
     context: IgnoreContext
     depth: int
     #: ``(device, inode)`` of the directories above, for loops of followed links.
+    above: tuple[tuple[int, int], ...]
+
+
+class Entries(NamedTuple):
+    """What a directory holds."""
+
+    #: Files by name; the values (``os.DirEntry``) are for ``_stat``.
+    files: dict[bytes, Any]
+    directories: list[bytes]
+    #: Those of ``MARKER_NAMES`` that are in it.
+    markers: set[bytes]
+    #: As in ``Directory``, for the directories in it.
     above: tuple[tuple[int, int], ...]
 
 
@@ -138,7 +152,7 @@ class Traversal:
     def run(self, path: bytes, context: IgnoreContext, directory: bytes = b"") -> Iterator[Run]:
         """The wanted files below ``path``, itself wanted, whose name below the start is ``directory``."""
         selection = self.selection
-        stack: list[_Directory | Run] = [_Directory(directory, path, context, 0, ())]
+        stack: list[Directory | Run] = [Directory(directory, path, context, 0, ())]
         while stack:
             item = stack.pop()
             if isinstance(item, Run):
@@ -153,33 +167,14 @@ class Traversal:
                 if not item.directory or error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
                     self.errors.append((item.directory, os_error(error)))
 
-    def _list(self, item: _Directory) -> list[_Directory | Run]:
+    def _list(self, item: Directory) -> list[Directory | Run]:
         """The content of a directory as items for the stack: the last is first in the order of paths."""
         selection = self.selection
         if self.on_enter is not None:
             self.on_enter(item.directory, item.path)
-        # A directory that became a link since its parent was listed must not lead out of the tree.
-        flags = _OPEN if selection.follow or not item.directory else _OPEN | os.O_NOFOLLOW
-        descriptor = os.open(item.path, flags)
+        descriptor = self._open(item)
         try:
-            files: dict[bytes, os.DirEntry[str]] = {}
-            directories: list[bytes] = []
-            markers: set[bytes] = set()
-            above = item.above
-            if selection.follow:
-                status = os.fstat(descriptor)
-                above = (*above, (status.st_dev, status.st_ino))
-            with os.scandir(descriptor) as entries:
-                for entry in entries:
-                    name = entry.name.encode(_ENCODING, _ENCODING_ERRORS)
-                    if entry.is_file(follow_symlinks=False):
-                        files[name] = entry
-                    elif entry.is_dir(follow_symlinks=False):
-                        directories.append(name)
-                    elif selection.follow and entry.is_symlink():
-                        self._follow(item, name, entry, files, directories, above)
-                    if name[0] == _DOT and name in MARKER_NAMES:
-                        markers.add(name)
+            files, directories, markers, above = self._entries(item, descriptor)
             context = item.context
             if markers:
                 context = self.reader.enter(context, item.path, item.directory, markers)
@@ -191,16 +186,17 @@ class Traversal:
                 self.on_listed(item.directory, context, other, shut)
             statuses: dict[bytes, os.stat_result] = {}
             if self.want_status:
-                names = self._stat(names, files, statuses)
+                names = self._stat(item, names, files, statuses)
         finally:
-            os.close(descriptor)
+            if descriptor >= 0:
+                os.close(descriptor)
         path = item.path if item.path.endswith(b"/") else item.path + b"/"
         order = sorted(names + [name + b"/" for name in entered], reverse=True)
-        items: list[_Directory | Run] = []
+        items: list[Directory | Run] = []
         for is_directory, group in groupby(order, lambda name: name[-1] == _SLASH):
             if is_directory:
                 items.extend(
-                    _Directory(item.directory + name, path + name[:-1], context, item.depth + 1, above)
+                    Directory(item.directory + name, path + name[:-1], context, item.depth + 1, above)
                     for name in group
                 )
             else:
@@ -208,10 +204,40 @@ class Traversal:
                 items.append(Run(item.directory, run, [statuses[name] for name in run] if statuses else []))
         return items
 
+    def _open(self, item: Directory) -> int:
+        """A descriptor of a directory. Raises ``OSError``."""
+        # One that became a link since its parent was listed must not lead out of the tree.
+        flags = _OPEN if self.selection.follow or not item.directory else _OPEN | os.O_NOFOLLOW
+        return os.open(item.path, flags)
+
+    def _entries(self, item: Directory, descriptor: int) -> Entries:
+        """What an open directory holds."""
+        follow = self.selection.follow
+        files: dict[bytes, Any] = {}
+        directories: list[bytes] = []
+        markers: set[bytes] = set()
+        above = item.above
+        if follow:
+            status = os.fstat(descriptor)
+            above = (*above, (status.st_dev, status.st_ino))
+        with os.scandir(descriptor) as entries:
+            for entry in entries:
+                name = entry.name.encode(_ENCODING, _ENCODING_ERRORS)
+                if entry.is_file(follow_symlinks=False):
+                    files[name] = entry
+                elif entry.is_dir(follow_symlinks=False):
+                    directories.append(name)
+                elif follow and entry.is_symlink():
+                    self._follow(item, name, entry, files, directories, above)
+                if name[0] == _DOT and name in MARKER_NAMES:
+                    markers.add(name)
+        return Entries(files, directories, markers, above)
+
     def _stat(
         self,
+        item: Directory,
         names: list[bytes],
-        files: dict[bytes, os.DirEntry[str]],
+        files: dict[bytes, Any],
         statuses: dict[bytes, os.stat_result],
     ) -> list[bytes]:
         """Fill ``statuses``; returns the names that are still files and not too large."""
@@ -227,10 +253,10 @@ class Traversal:
 
     def _follow(
         self,
-        item: _Directory,
+        item: Directory,
         name: bytes,
         entry: os.DirEntry[str],
-        files: dict[bytes, os.DirEntry[str]],
+        files: dict[bytes, Any],
         directories: list[bytes],
         above: tuple[tuple[int, int], ...],
     ) -> None:

@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ..errors import UsageError, os_error
 from .glob import GlobError
 from .ignore import IgnoreOptions, IgnoreReader, literal_prefix, parse_ignore_line
 from .root import Root
 from .rules import Rule, RuleSet
+from .supposed import Supposed, SupposedTraversal
 from .traverse import Selection, Traversal, WalkError
 from .types import type_rules
 
@@ -54,52 +56,112 @@ class Walk:
     errors: list[WalkError] = field(default_factory=list)
 
 
+@dataclass
+class WalkSupposed:
+    """By what names a walk meets supposed files; values are their real paths."""
+
+    #: Those that it would list.
+    wanted: dict[bytes, bytes] = field(default_factory=dict)
+    #: These, and those in directories it enters that are ignored, hidden, too large or not asked for.
+    met: dict[bytes, bytes] = field(default_factory=dict)
+
+
 def walk(root: Root, options: WalkOptions) -> Walk:
     """Exactly what ``rg --files`` with these flags lists, see the module for the exceptions.
 
     Raises ``UsageError`` for a glob that does not parse and for an unknown type. Paths that do not exist or
     cannot be listed are in ``errors``; the rest goes on.
     """
-    cwd = os.path.realpath(os.fsencode(options.cwd or root.path))
-    overrides = override_rules(options.globs, options.iglobs)
-    types = type_rules(options.types, options.types_not)
-    reader = IgnoreReader(
-        IgnoreOptions(dot=not options.no_ignore, vcs=not (options.no_ignore or options.no_ignore_vcs)), cwd
-    )
-    root_path = os.fsencode(root.path)
+    flags = _Flags(root, options)
     found = Walk()
-    for argument in options.paths or (".",):
-        literal = os.fsencode(argument)
-        path = absolute(cwd, literal)
-        name = relative_to(root_path, path)
+    for start in flags.starts():
         try:
-            status = os.stat(path)
+            status = os.stat(start.path)
         except OSError as error:
-            found.errors.append((name, os_error(error)))
+            found.errors.append((start.name, os_error(error)))
             continue
         if not stat.S_ISDIR(status.st_mode):
             if stat.S_ISREG(status.st_mode):
-                found.files.append(name)
+                found.files.append(start.name)
             continue
-        lead = name + b"/" if name and not name.endswith(b"/") else name
-        selection = Selection(
+        traversal = Traversal(flags.reader, flags.selection(start))
+        found.files += flags.names(traversal, start)
+        found.errors += [
+            ((start.lead + name).removesuffix(b"/"), message) for name, message in traversal.errors
+        ]
+    if len(options.paths) > 1:
+        found.files = sorted(set(found.files))
+    return found
+
+
+def walk_supposed(root: Root, options: WalkOptions, files: Supposed) -> WalkSupposed:
+    """Which of ``files``, and by what names, ``walk`` with these flags would list if they were there.
+
+    The paths of ``options`` are directories, in which nothing else is looked for.
+    """
+    flags = _Flags(root, options)
+    found = WalkSupposed()
+    for start in flags.starts():
+        traversal = SupposedTraversal(flags.reader, flags.selection(start), files)
+        wanted = flags.names(traversal, start)
+        found.met |= {start.lead + name: real for name, real in traversal.met.items()}
+        found.wanted.update((name, found.met[name]) for name in wanted)
+    return found
+
+
+class _Start(NamedTuple):
+    """One argument of a walk."""
+
+    literal: bytes
+    #: Absolute.
+    path: bytes
+    #: As results name it, and what the names of files below it begin with.
+    name: bytes
+    lead: bytes
+
+
+class _Flags:
+    """The flags of a walk made ready: rules compiled, and what reads the ignore files."""
+
+    def __init__(self, root: Root, options: WalkOptions) -> None:
+        """Raises ``UsageError``."""
+        self.options = options
+        self.root = os.fsencode(root.path)
+        self.cwd = os.path.realpath(os.fsencode(options.cwd or root.path))
+        self.overrides = override_rules(options.globs, options.iglobs)
+        self.types = type_rules(options.types, options.types_not)
+        obeyed = IgnoreOptions(
+            dot=not options.no_ignore, vcs=not (options.no_ignore or options.no_ignore_vcs)
+        )
+        self.reader = IgnoreReader(obeyed, self.cwd)
+
+    def starts(self) -> Iterator[_Start]:
+        for argument in self.options.paths or (".",):
+            literal = os.fsencode(argument)
+            path = absolute(self.cwd, literal)
+            name = relative_to(self.root, path)
+            yield _Start(literal, path, name, name + b"/" if name and not name.endswith(b"/") else name)
+
+    def selection(self, start: _Start) -> Selection:
+        options = self.options
+        return Selection(
             hidden=options.hidden,
-            overrides=overrides,
-            overrides_lead=literal_prefix(literal, cwd),
-            types=types,
+            overrides=self.overrides,
+            overrides_lead=literal_prefix(start.literal, self.cwd),
+            types=self.types,
             follow=options.follow,
             max_depth=options.max_depth,
             max_filesize=options.max_filesize,
         )
-        traversal = Traversal(reader, selection)
-        context = reader.start(os.path.realpath(path), literal)
-        for run in traversal.run(path, context):
-            prefix = lead + run.directory
-            found.files += [prefix + name for name in run.names] if prefix else run.names
-        found.errors += [((lead + name).removesuffix(b"/"), message) for name, message in traversal.errors]
-    if len(options.paths) > 1:
-        found.files = sorted(set(found.files))
-    return found
+
+    def names(self, traversal: Traversal, start: _Start) -> list[bytes]:
+        """The files that a traversal from ``start`` finds, as results name them."""
+        found: list[bytes] = []
+        context = self.reader.start(os.path.realpath(start.path), start.literal)
+        for run in traversal.run(start.path, context):
+            prefix = start.lead + run.directory
+            found += [prefix + name for name in run.names] if prefix else run.names
+        return found
 
 
 def override_rules(globs: Sequence[str], iglobs: Sequence[str]) -> RuleSet | None:
