@@ -105,7 +105,7 @@ class Screen:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("--repo", type=Path, default=HERE)
-    parser.add_argument("--file", default="backend/indexgrep/search/view.py")
+    parser.add_argument("--file", default="backend/indexgrep/overlay/view.py")
     parser.add_argument("--size", default="118x34")
     parser.add_argument("--seconds", type=float, default=3.0, help="how long to let the editor draw")
     parser.add_argument("--out", type=Path, default=HERE / "doc" / "picker.svg")

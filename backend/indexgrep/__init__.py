@@ -14,7 +14,7 @@ pattern    the Rust ``regex`` dialect: parser, AST, printer, and the string cond
 tree       the working tree: roots, git, the ripgrep walk, stat signatures, sweep and watch
 index      the two files: format, builder, reader, candidate plans, the store of bases
 match      reading files and matching them line by line, as ripgrep does
-overlay    what stands over the index: unsaved buffers
+overlay    the layers of a worktree (segments over bases), kept fresh and maintained; unsaved buffers
 search     a query from request to summary: plan, candidates, matching, freshness
 server     msgpack-RPC over a private Unix socket, one server a worktree
 client     the protocol from Python; ``cli`` the protocol (or a search in process) from the shell

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
+import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,9 +31,17 @@ from indexgrep.index.format import (
     UNREADABLE,
     UTF16,
 )
+from indexgrep.index.stamps import read_stamps
 from indexgrep.pattern.query import And, Literal, Or, Query
 from indexgrep.tree.signature import NO_SIGNATURE, signature_of
 from support.indexing import PoolHere, true_documents, write_files
+
+
+def stamps_of(index: Index) -> npt.NDArray[np.void]:
+    stamps = read_stamps(index.directory, "key", index)
+    assert stamps is not None
+    return stamps
+
 
 WORDS = [
     b"mutex_lock",
@@ -96,7 +106,9 @@ def test_worker_processes_build_what_this_process_builds(tmp_path: Path) -> None
     paths = sorted(os.fsencode(path.relative_to(source)) for path in source.glob("[a-m]*/*.py"))
     assert len(paths) > 200
     for workers in (1, 2):
-        build(str(source), paths, tmp_path / f"by{workers}", commit="c0ffee", workers=workers)
+        build(
+            str(source), paths, tmp_path / f"by{workers}", commit="c0ffee", workers=workers, stamps_key="key"
+        )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(builder, "_Pool", PoolHere)
         build(str(source), paths, tmp_path / "by0", commit="c0ffee")
@@ -105,9 +117,12 @@ def test_worker_processes_build_what_this_process_builds(tmp_path: Path) -> None
         assert files[0] == files[1] == files[2]
     index = Index(tmp_path / "by2")
     assert index.commit == "c0ffee"
+    stamps = stamps_of(index)
     for number in range(0, len(paths), 7):
         status = os.stat(source / os.fsdecode(paths[number]))
-        assert tuple(index.signatures[number].tolist()) == signature_of(status)
+        assert tuple(stamps[number].tolist()) == signature_of(status)
+        content = (source / os.fsdecode(paths[number])).read_bytes()
+        assert index.contents_of(np.array([number]))[0].tobytes() == xxhash.xxh3_128_digest(content)
         assert index.text_sizes[number] == status.st_size
     texts = [(source / os.fsdecode(path)).read_bytes() for path in paths]
     for text in (b"import os", b"def __init__(self", b"deprecated", b"collections.abc", b"no such text here"):
@@ -249,7 +264,7 @@ def test_what_cannot_be_read_is_a_candidate_of_every_query(tmp_path: Path, build
     (tmp_path / "folder").mkdir()
     (tmp_path / "link").symlink_to("a")
     paths = sorted([*paths, b"fifo", b"folder", b"gone", b"link"])
-    build(str(tmp_path), paths, tmp_path / "index")
+    build(str(tmp_path), paths, tmp_path / "index", stamps_key="key")
     index = Index(tmp_path / "index")
     flags = dict(zip(paths, index.flags.tolist(), strict=True))
     unreadable = NOT_INDEXED | UNREADABLE
@@ -264,8 +279,9 @@ def test_what_cannot_be_read_is_a_candidate_of_every_query(tmp_path: Path, build
     found = index.candidates(Literal(b"no such text")).documents
     assert found is not None
     assert index.paths_of(found) == [path for path in paths if path != b"a"]
-    signature = index.signatures[paths.index(b"gone")]
-    assert tuple(signature.tolist()) == NO_SIGNATURE
+    assert tuple(stamps_of(index)[paths.index(b"gone")].tolist()) == NO_SIGNATURE
+    contents = [content.tobytes() for content in index.contents_of(np.arange(len(paths)))]
+    assert contents == [xxhash.xxh3_128_digest(b"some text"), *[bytes(16)] * 5]
 
 
 def test_a_file_that_changes_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -301,10 +317,11 @@ def test_what_the_working_tree_lacks_comes_from_read_blob(tmp_path: Path, build_
         return b"text in the store" if path == b"stored" else None
 
     paths = sorted([*paths, b"stored", b"gone"])
-    build(str(tmp_path), paths, tmp_path / "index", read_blob=read_blob)
+    build(str(tmp_path), paths, tmp_path / "index", read_blob=read_blob, stamps_key="key")
     index = Index(tmp_path / "index")
     assert index.flags.tolist() == [NOT_INDEXED | UNREADABLE, 0, 0]
-    assert tuple(index.signatures[2].tolist()) == NO_SIGNATURE
+    assert tuple(stamps_of(index)[2].tolist()) == NO_SIGNATURE
+    assert index.contents_of(np.array([2]))[0].tobytes() == xxhash.xxh3_128_digest(b"text in the store")
     found = index.candidates(Literal(b"in the store")).documents
     assert found is not None
     assert index.paths_of(found) == [b"gone", b"stored"]

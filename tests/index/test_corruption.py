@@ -65,7 +65,7 @@ def answers(directory: Path) -> Any:
         return (
             index.commit,
             index.paths(),
-            index.signatures.tobytes(),
+            index.contents_of(np.arange(index.document_count)).tobytes(),
             index.flags.tobytes(),
             index.text_sizes.tobytes(),
             index.frequent.bits.tobytes(),

@@ -37,14 +37,14 @@ def test_build_and_open(root: Path, cache: Path, build_here: None) -> None:
     paths = write_files(root, {b"a": b"some text", b"b": b"other"})
     store = Store(root, cache)
     assert store.open("c0ffee") is None
-    assert store.names() == []
+    assert store.stored() == []
     assert not cache.exists()
     index = store.build("c0ffee", str(root), paths, commit="c0ffee" * 6)
     assert index.candidates(Literal(b"some")).count == 1
     again = store.open("c0ffee")
     assert again is not None
     assert again.commit == "c0ffee" * 6
-    assert store.names() == ["c0ffee"]
+    assert [stored.name for stored in store.stored()] == ["c0ffee"]
     (stored,) = listing(cache)
     assert stored.origin == str(root)
     assert (stored.name, stored.state, stored.documents) == ("c0ffee", "ready", 2)

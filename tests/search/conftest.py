@@ -38,6 +38,12 @@ def repository(tmp_path: Path) -> Path:
     return root
 
 
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache for each test: the commits of two tests may be the same, and bases are shared by commit."""
+    monkeypatch.setenv("INDEXGREP_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+
+
 @pytest.fixture
 def open_session() -> Iterator[Callable[..., Session]]:
     """Opens sessions, and closes them after the test."""

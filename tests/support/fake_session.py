@@ -77,7 +77,7 @@ class FakeSession:
         self.root = types.SimpleNamespace(path="")
 
     @classmethod
-    def open(cls, path: str, *, force_root: bool = False, workers: bool = False) -> FakeSession:
+    def open(cls, path: str, *, force_root: bool = False, **options: bool) -> FakeSession:
         if os.path.exists(os.path.join(path, "refuse")) and not force_root:
             raise RootError(f"{path} is refused", "Give --force-root.")
         time.sleep(float(os.environ.get("FAKE_OPEN_S", "0")))

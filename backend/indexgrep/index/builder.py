@@ -38,7 +38,9 @@ from ..errors import Cancelled, IndexFault
 from ..grams.frequent import FRACTION, Frequent, choose_bits, choose_sample
 from ..runtime import cache_dir, private_dir
 from ..tree.signature import SIGNATURE
+from .format import CONTENT
 from .runs import RANGES, Run
+from .stamps import write_stamps
 from .writer import write_index
 
 #: A stretch of documents that is one task: bytes of files.
@@ -71,6 +73,8 @@ def build(
     progress: Progress | None = None,
     cancel: threading.Event | None = None,
     fraction: float = FRACTION,
+    frequent: Frequent | None = None,
+    stamps_key: str = "",
 ) -> None:
     """Index the files ``paths`` below ``root`` into the directory ``destination``, replacing what is there.
 
@@ -89,6 +93,9 @@ def build(
             ``eta_s`` (seconds, or ``None`` while unknown); counts are those of the extraction.
         cancel: set it to end the build with ``Cancelled``.
         fraction: the c of the frequent set.
+        frequent: the frequent set to use, in place of one that is found from a sample of the files: two
+            indexes with the same can be merged.
+        stamps_key: the worktree that ``root`` is, to keep its stamps with the index (``index.stamps``).
 
     Raises ``IndexFault`` where the index cannot be written or a worker fails. Temporary files are then
     removed.
@@ -100,8 +107,8 @@ def build(
         private_dir(destination.parent)
         temporary.mkdir(mode=0o700)
         try:
-            _Build(root, paths, destination, temporary, read_blob, progress, cancel, fraction).run(
-                commit, workers or os.cpu_count() or 1
+            _Build(root, paths, destination, temporary, read_blob, progress, cancel).run(
+                commit, workers or os.cpu_count() or 1, fraction, frequent, stamps_key
             )
             _replace(temporary / "index", destination)
         finally:
@@ -145,7 +152,6 @@ class _Build:
         read_blob: ReadBlob | None,
         progress: Progress | None,
         cancel: threading.Event | None,
-        fraction: float,
     ) -> None:
         self._root = os.path.join(os.fsencode(root), b"")
         self._paths = paths
@@ -154,31 +160,35 @@ class _Build:
         self._read_blob = read_blob
         self._progress = progress
         self._cancel = cancel or threading.Event()
-        self._fraction = fraction
         self._sizes = self._look()
         self._started = time.monotonic()
         self._documents = 0
         self._bytes = 0
 
-    def run(self, commit: str, workers: int) -> None:
+    def run(
+        self, commit: str, workers: int, fraction: float, frequent: Frequent | None, stamps_key: str
+    ) -> None:
         count = len(self._paths)
         total = int(self._sizes.sum())
         workers = max(1, min(workers, -(-total // SMALL)))
         signatures = np.zeros(count, SIGNATURE)
+        contents = np.zeros(count, CONTENT)
         flags = np.zeros(count, np.uint8)
         text_sizes = np.zeros(count, np.uint64)
-        frequent = Frequent.empty().bits
+        bits = Frequent.empty().bits if frequent is None else frequent.bits
         parts: list[dict[str, Any]] = []
         if count:
             with _Pool(workers, self._destination, self._temporary, self._cancel) as pool:
-                frequent = self._sample(pool, workers)
-                pool.broadcast({"task": "frequent", "path": self._write_frequent(frequent)})
+                if frequent is None:
+                    bits = self._sample(pool, workers, fraction)
+                pool.broadcast({"task": "frequent", "path": self._write_frequent(bits)})
                 runs: list[tuple[int, list[Run]]] = []
                 self._started = time.monotonic()
                 for task, answer in pool.run(self._stretches(total, workers), self._count):
                     first = task["first"]
                     stop = first + len(task["paths"])
                     signatures[first:stop] = np.frombuffer(answer["signatures"], SIGNATURE)
+                    contents[first:stop] = np.frombuffer(answer["contents"], CONTENT)
                     flags[first:stop] = np.frombuffer(answer["flags"], np.uint8)
                     text_sizes[first:stop] = np.frombuffer(answer["sizes"], np.uint64)
                     runs.append((first, answer["runs"]))
@@ -191,19 +201,21 @@ class _Build:
         table = np.concatenate(tables, axis=1) if tables else np.empty((3, 0), np.uint32)
         directory = self._temporary / "index"
         directory.mkdir(mode=0o700)
-        write_index(
+        identity = write_index(
             directory,
             commit=commit,
             paths=self._paths,
-            signatures=signatures,
+            contents=contents,
             flags=flags,
             text_sizes=text_sizes,
-            frequent=frequent,
+            frequent=bits,
             keys=table[0],
             lengths=table[1],
             counts=table[2],
             lists=[Path(part["lists"]) for part in parts],
         )
+        if stamps_key:
+            write_stamps(directory, stamps_key, identity, signatures)
 
     def _look(self) -> npt.NDArray[np.int64]:
         """The size of each file, 0 for those that are missing."""
@@ -218,7 +230,7 @@ class _Build:
         paths = [self._paths[number] for number in documents]
         return {"task": name, "root": self._root, "paths": paths, "contents": contents, **fields}
 
-    def _sample(self, pool: _Pool, workers: int) -> npt.NDArray[np.uint8]:
+    def _sample(self, pool: _Pool, workers: int, fraction: float) -> npt.NDArray[np.uint8]:
         self._report("sample")
         sample = choose_sample(self._paths)
         bits = choose_bits(int(self._sizes.sum()))
@@ -230,7 +242,7 @@ class _Build:
         for task, _ in pool.run(tasks, lambda step: None):
             counts += np.fromfile(task["out"], np.uint32)
             os.unlink(task["out"])
-        return Frequent.from_counts(counts, len(sample), self._fraction).bits
+        return Frequent.from_counts(counts, len(sample), fraction).bits
 
     def _write_frequent(self, bits: npt.NDArray[np.uint8]) -> str:
         path = str(self._temporary / "frequent")

@@ -12,20 +12,32 @@ import stat
 import time
 from typing import NamedTuple
 
+import xxhash
+
 from ..tree.signature import NO_SIGNATURE, Signature, is_racy, signature_of
 from .format import BAD_ENCODING, BINARY, CHANGED, NOT_INDEXED, TOO_LARGE, UNREADABLE, UTF16
+
+#: The content id of a file that was not read.
+NO_CONTENT = bytes(16)
 
 #: Larger files are not indexed but searched every time.
 SIZE_CAP = 64 << 20
 
 
 class Text(NamedTuple):
-    """What a file gave: ``size`` bytes of text from ``start`` of the buffer, and the document's flags."""
+    """What a file gave: ``size`` bytes of text from ``start`` of the buffer, the document's flags, the file's
+    signature and the id of its content."""
 
     start: int
     size: int
     flags: int
     signature: Signature
+    content: bytes
+
+
+def content_id(data: bytes | memoryview) -> bytes:
+    """What tells the raw content of a file from any other: its XXH3-128, 16 bytes."""
+    return xxhash.xxh3_128_digest(data)
 
 
 class TextBuffer:
@@ -81,7 +93,9 @@ class TextBuffer:
             return _refused(UNREADABLE)
         finally:
             os.close(descriptor)
-        return self._text(size, NO_SIGNATURE if is_racy(signature, observed) else signature)
+        with memoryview(self.data) as view:
+            content = content_id(view[start : start + size])
+        return self._text(size, NO_SIGNATURE if is_racy(signature, observed) else signature, content)
 
     def append(self, content: bytes, cap: int = SIZE_CAP) -> Text:
         """Append the text of ``content``, which is not the working tree's."""
@@ -89,9 +103,9 @@ class TextBuffer:
             return _refused(TOO_LARGE)
         self.reserve(len(content))
         self.data[self.filled : self.filled + len(content)] = content
-        return self._text(len(content), NO_SIGNATURE)
+        return self._text(len(content), NO_SIGNATURE, content_id(content))
 
-    def _text(self, size: int, signature: Signature) -> Text:
+    def _text(self, size: int, signature: Signature, raw: bytes) -> Text:
         """The text in the ``size`` bytes that were put behind what is filled."""
         start = self.filled
         flags = 0
@@ -101,7 +115,7 @@ class TextBuffer:
             try:
                 content = bytes(memoryview(self.data)[start + 2 : start + size]).decode(encoding).encode()
             except UnicodeDecodeError:
-                return _refused(BAD_ENCODING, signature)
+                return _refused(BAD_ENCODING, signature, raw)
             self.reserve(len(content))
             size = len(content)
             self.data[start : start + size] = content
@@ -114,8 +128,8 @@ class TextBuffer:
             size = nul - start
             flags |= BINARY
         self.filled = start + size
-        return Text(start, size, flags, signature)
+        return Text(start, size, flags, signature, raw)
 
 
-def _refused(flag: int, signature: Signature = NO_SIGNATURE) -> Text:
-    return Text(0, 0, flag | NOT_INDEXED, signature)
+def _refused(flag: int, signature: Signature = NO_SIGNATURE, content: bytes = NO_CONTENT) -> Text:
+    return Text(0, 0, flag | NOT_INDEXED, signature, content)

@@ -14,8 +14,8 @@ size in bytes before padding and its XXH3; the file ends with the last section's
 
     paths         zlib of all paths, in ascending order of their bytes, one after another
     path_lengths  u16 for each document: bytes of its path
-    signatures    SIGNATURE (tree.signature) for each document; zeros where its text did not come
-                  from the working tree
+    contents      16 bytes for each document: the XXH3-128 of the raw bytes of the file that its text was
+                  made from; zeros where it was not read (UNREADABLE, TOO_LARGE, CHANGED)
     flags         u8 for each document: NOT_INDEXED, ... below
     text_sizes    u64 for each document: bytes of text that were scanned
     lists         the posting lists in ascending order of their keys; no hash: see ``block_hashes``
@@ -39,7 +39,10 @@ A posting list has one of three forms, told by its length:
 A list takes the bitmap form exactly when the gaps would not be shorter. ``lookup`` names the ``postings``
 file it belongs to by that file's header hash, so that the halves of two builds are never read together.
 
-Versions: 1, the first.
+So an index says what texts there are by what paths, and nothing of where or when: any worktree may use it.
+What one worktree knows of its own files is in a third file beside the two, see ``index.stamps``.
+
+Versions: 1, the first, had the files' stat signatures in the place of ``contents``.
 """
 
 from __future__ import annotations
@@ -48,17 +51,18 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import msgpack
+import numpy as np
 import xxhash
 
 from ..errors import IndexCorrupt
 from ..grams.weights import weights_id
 
-VERSION = 1
+VERSION = 2
 POSTINGS = "postings"
 LOOKUP = "lookup"
 MAGIC = {POSTINGS: b"IGREPpst", LOOKUP: b"IGREPlkp"}
 SECTIONS = {
-    POSTINGS: ("paths", "path_lengths", "signatures", "flags", "text_sizes", "lists"),
+    POSTINGS: ("paths", "path_lengths", "contents", "flags", "text_sizes", "lists"),
     LOOKUP: ("frequent", "keys", "lengths", "counts", "offsets", "block_hashes"),
 }
 ALIGNMENT = 64
@@ -80,6 +84,9 @@ BINARY = 32
 #: Its text was transcoded from UTF-16.
 UTF16 = 64
 ALL_FLAGS = 127
+
+#: The type of an element of ``contents``.
+CONTENT = np.dtype("V16")
 
 _PREFIX = 8 + 4 + 8
 _LARGEST_HEADER = 1 << 16

@@ -23,12 +23,12 @@ import xxhash
 from ..errors import IndexCorrupt, IndexFault
 from ..grams.frequent import Frequent
 from ..pattern.query import Query
-from ..tree.signature import SIGNATURE
 from .candidates import Candidates, candidates
 from .format import (
     ALL_FLAGS,
     BINARY,
     BLOCK,
+    CONTENT,
     LOOKUP,
     NOT_INDEXED,
     OFFSET_STEP,
@@ -108,10 +108,8 @@ class Index:
             lengths = np.frombuffer(section("path_lengths", 2 * count), "<u2")
             self._ends = np.cumsum(lengths, dtype=np.int64)
             self._paths = _decompress(section("paths", None), int(self._ends[-1]) if count else 0)
-            #: SIGNATURE of each document; zeros where its text is not the working tree's.
-            self.signatures: npt.NDArray[np.void] = np.frombuffer(
-                section("signatures", SIGNATURE.itemsize * count), SIGNATURE
-            )
+            section("contents", CONTENT.itemsize * count)  # verified here, read when asked for
+            self._contents_start = starts["contents"]
             #: uint8, the flags of each document (``index.format``).
             self.flags: npt.NDArray[np.uint8] = np.frombuffer(section("flags", count), np.uint8)
             #: uint64, bytes of text that were scanned, of each document.
@@ -159,6 +157,8 @@ class Index:
                 raise IndexCorrupt("the lookup file's sections do not fit together")
             _check_lookup(file, header, starts, size, self.document_count, self._lists_size)
             self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        #: What tells this index from any other: the header hash of its postings.
+        self.identity: int = self._postings_hash
         #: Bytes of the lookup file.
         self.lookup_size = size
 
@@ -233,6 +233,17 @@ class Index:
             return np.fromiter((-1 if number is None else number for number in found), np.int64, len(paths))
         numbers = {path: number for number, path in enumerate(self.paths())}
         return np.fromiter((numbers.get(path, -1) for path in paths), np.int64, len(paths))
+
+    def contents_of(self, documents: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
+        """The content ids (``format.CONTENT``) of some documents; zeros for a file that was not read.
+
+        Raises ``IndexFault`` where they cannot be read.
+        """
+        try:
+            data = _pread(self._postings, CONTENT.itemsize * self.document_count, self._contents_start)
+        except OSError as error:
+            raise IndexFault(f"cannot read the index in {self.directory}: {error.strerror}") from error
+        return np.frombuffer(data, CONTENT)[documents]
 
     # Queries
 

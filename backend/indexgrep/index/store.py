@@ -7,6 +7,7 @@
         lock                     held (flock) by the one builder at work; has its process id
         <name>/                  one index: a commit's or a tree's id, or any other short name
             postings, lookup     see ``index.format``
+            stamps-...           see ``index.stamps``
             used                 empty; its mtime is when the index was last opened
         <name>.tmp-...           a build at work, or what is left of one that was killed
         <name>.corrupt           a damaged index, moved aside; at most one a name
@@ -31,10 +32,12 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import IndexCorrupt, IndexFault, IndexLocked
+from ..grams.frequent import Frequent
 from ..runtime import cache_dir, private_dir, root_key
 from .builder import TEMPORARY, Progress, ReadBlob, build, write_fault
 from .format import LOOKUP, POSTINGS, read_header
 from .reader import Index
+from .stamps import remove_unfinished
 
 #: Bytes that all indexes together may take; ``INDEXGREP_CACHE_BUDGET`` overrides it.
 BUDGET = 8 << 30
@@ -56,7 +59,7 @@ class Stored:
     #: The commit in its header; empty also where the header cannot be read.
     commit: str
     documents: int
-    #: Bytes of both files, and of each.
+    #: Bytes of all its files, and of the two.
     size: int
     postings: int
     lookup: int
@@ -105,12 +108,7 @@ class Store:
                 log.warning("moved a damaged index aside: %s: %s", directory, error.message)
                 self.quarantine(name)
                 return None
-        with contextlib.suppress(OSError):  # a cache that cannot be written still serves
-            descriptor = os.open(directory / "used", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                os.utime(descriptor)
-            finally:
-                os.close(descriptor)
+        self.touch(name)
         return index
 
     def quarantine(self, name: str) -> None:
@@ -125,10 +123,19 @@ class Store:
         except OSError:
             shutil.rmtree(directory, ignore_errors=True)
 
-    def names(self) -> list[str]:
-        """The names of the indexes that are there, the most recently used first."""
+    def stored(self) -> list[Stored]:
+        """The indexes that are there and whole, the most recently used first."""
         ready = [stored for stored in _stored(self.directory) if stored.state == "ready"]
-        return [stored.name for stored in sorted(ready, key=lambda stored: -stored.used)]
+        return sorted(ready, key=lambda stored: -stored.used)
+
+    def touch(self, name: str) -> None:
+        """Note that an index is being used. Nothing happens where that cannot be written."""
+        with contextlib.suppress(OSError):
+            descriptor = os.open(self.path(name) / "used", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                os.utime(descriptor)
+            finally:
+                os.close(descriptor)
 
     def remove(self, name: str) -> None:
         """Remove an index; processes that have it open can go on using it."""
@@ -172,6 +179,8 @@ class Store:
         read_blob: ReadBlob | None = None,
         progress: Progress | None = None,
         cancel: threading.Event | None = None,
+        frequent: Frequent | None = None,
+        stamps_key: str = "",
     ) -> Index:
         """Build the index ``name`` (see ``builder.build``), replacing one that is there, and open it.
 
@@ -190,6 +199,8 @@ class Store:
                 read_blob=read_blob,
                 progress=progress,
                 cancel=cancel,
+                frequent=frequent,
+                stamps_key=stamps_key,
             )
             index = self.open(name)
         if index is None:
@@ -211,6 +222,8 @@ class Store:
         for entry in os.scandir(self.directory):
             if TEMPORARY in entry.name:
                 shutil.rmtree(entry.path, ignore_errors=True)
+            elif entry.is_dir(follow_symlinks=False):
+                remove_unfinished(Path(entry.path))
 
 
 def listing(cache: Path | None = None) -> list[Stored]:
@@ -221,6 +234,11 @@ def listing(cache: Path | None = None) -> list[Stored]:
     except OSError:
         return []
     return [stored for folder in folders for stored in _stored(Path(folder))]
+
+
+def find_commit(commit: str, cache: Path | None = None) -> list[Stored]:
+    """The whole indexes of a commit (hex), of every repository: other clones have it too."""
+    return [stored for stored in listing(cache) if stored.commit == commit and stored.state == "ready"]
 
 
 def budget() -> int:
@@ -272,7 +290,7 @@ def _stored(folder: Path) -> Iterator[Stored]:
             directory,
             commit,
             documents,
-            postings + lookup,
+            _total(directory),
             postings,
             lookup,
             _used(directory),
@@ -287,6 +305,14 @@ def _identity(directory: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return (status.st_dev, status.st_ino) if stat.S_ISDIR(status.st_mode) else None
+
+
+def _total(directory: Path) -> int:
+    """Bytes of all files in a directory."""
+    try:
+        return sum(_size(path) for path in directory.iterdir())
+    except OSError:
+        return 0
 
 
 def _size(path: Path) -> int:

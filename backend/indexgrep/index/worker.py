@@ -23,6 +23,7 @@ from ..grams.scan import KEYS_PER_BYTE, LOWER, POWERS
 from ..grams.weights import weights
 from ..tree.signature import SIGNATURE
 from .documents import Text, TextBuffer
+from .format import CONTENT
 from .runs import Run, read_run, write_run
 
 #: Text read before it is scanned, and the step of progress.
@@ -90,7 +91,7 @@ class Worker:
         """Extract the documents ``first``, ``first + 1``, ...; write their runs to ``out`` with suffixes
         ``.0`` ...
 
-        Answers the documents' signatures, flags and text sizes, and the runs.
+        Answers the documents' signatures, content ids, flags and text sizes, and the runs.
         """
         if not len(self._table):
             self._table = np.zeros(1 << TABLE_BITS, np.uint64)
@@ -98,12 +99,14 @@ class Worker:
             self._owners = np.empty(RUN_POSTINGS, np.uint32)
         runs: list[Run] = []
         signatures = np.zeros(len(paths), SIGNATURE)
+        content_ids = np.zeros(len(paths), CONTENT)
         flags = np.zeros(len(paths), np.uint8)
         sizes = np.zeros(len(paths), np.uint64)
         state = np.array([0, 0, 0, -1], np.int64)
         for done, texts in self._batches(root, paths, contents):
             stop = done + len(texts)
             signatures[done:stop] = [text.signature for text in texts]
+            content_ids[done:stop] = np.frombuffer(b"".join([text.content for text in texts]), CONTENT)
             flags[done:stop] = [text.flags for text in texts]
             sizes[done:stop] = [text.size for text in texts]
             starts, stops = _bounds(texts)
@@ -135,6 +138,7 @@ class Worker:
             runs.append(self._flush(int(state[1]), f"{out}.{len(runs)}"))
         return {
             "signatures": signatures.tobytes(),
+            "contents": content_ids.tobytes(),
             "flags": flags.tobytes(),
             "sizes": sizes.tobytes(),
             "runs": runs,

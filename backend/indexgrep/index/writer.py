@@ -23,7 +23,7 @@ def write_index(
     *,
     commit: str,
     paths: Sequence[bytes],
-    signatures: npt.NDArray[np.void],
+    contents: npt.NDArray[np.void],
     flags: npt.NDArray[np.uint8],
     text_sizes: npt.NDArray[np.uint64],
     frequent: npt.NDArray[np.uint8],
@@ -31,8 +31,10 @@ def write_index(
     lengths: npt.NDArray[np.uint32],
     counts: npt.NDArray[np.uint32],
     lists: Sequence[Path],
-) -> None:
+) -> int:
     """Write ``postings`` and ``lookup`` into ``directory``, with mode 0600, and sync them.
+
+    Answers what will be ``Index.identity``.
 
     ``paths`` are in ascending order; ``lists`` are files that hold, one after another, the lists that
     ``keys``, ``lengths`` and ``counts`` describe. Raises ``OSError``.
@@ -40,7 +42,7 @@ def write_index(
     table = {
         "paths": zlib.compress(b"".join(paths), 6),
         "path_lengths": np.fromiter(map(len, paths), "<u2", len(paths)).tobytes(),
-        "signatures": signatures.tobytes(),
+        "contents": contents.tobytes(),
         "flags": flags.tobytes(),
         "text_sizes": text_sizes.astype("<u8").tobytes(),
     }
@@ -75,6 +77,7 @@ def write_index(
         for array in arrays:
             _write_padded(file, array.tobytes())
         _sync(file)
+    return postings_hash
 
 
 def _create(path: Path) -> BinaryIO:

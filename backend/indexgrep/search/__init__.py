@@ -3,9 +3,7 @@
 ======== =====================================================================================
 module   concern
 ======== =====================================================================================
-session  one open worktree: its index, its freshness, its builds; what server and CLI talk to
-base     the index of a worktree: what goes into it, where it is kept, building and opening it
-view     which documents of the index still stand for their files, and what stands beside them
+session  one open worktree, searched: what server and CLI talk to
 scope    the part of the tree a request asks for
 shadows  the unsaved buffers, as one search sees them
 running  one running search: candidates in, batches of results and the summary out

@@ -143,7 +143,7 @@ def _serve(root: str, idle_s: float, force_root: bool, auto_build: bool, reports
     def open_session() -> Session:
         from ..search import Session as Engine
 
-        engine = Engine.open(root, force_root=force_root, workers=True)
+        engine = Engine.open(root, force_root=force_root, workers=True, keep=True)
         if engine.root.path != root:
             # Its paths would be relative to another directory than the client takes them to be.
             engine.close()

@@ -65,3 +65,18 @@ def head_commit(root: Root) -> Commit | None:
         return None
     changed = frozenset(path.encode("utf-8", "surrogateescape") for path in status)
     return Commit(str(commit.id), dict(sorted(files.items())), changed & files.keys())
+
+
+def distance(root: Root, first: str, second: str) -> int | None:
+    """In how many files two commits (hex) differ; ``None`` where this repository does not have them both.
+
+    A comparison of trees: no content is read. About 0.05 s for trees of 78,000 files that differ widely.
+    """
+    if root.git_dir is None:
+        return None
+    try:
+        repository = pygit2.Repository(root.git_dir)
+        trees = [repository[commit].peel(pygit2.Tree) for commit in (first, second)]
+        return len(trees[0].diff_to_tree(trees[1]))
+    except (pygit2.GitError, KeyError, ValueError, OSError):
+        return None

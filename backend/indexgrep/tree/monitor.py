@@ -33,6 +33,7 @@ from __future__ import annotations
 
 import errno
 import os
+import select
 import stat
 import struct
 import sys
@@ -145,6 +146,8 @@ class Monitor:
         self._stale = "first refresh"
         #: Paths to look at again; others append while a refresh runs.
         self._marked: deque[bytes] = deque()
+        #: What ``wake`` writes to and ``wait`` reads from.
+        self._bell, self._ring = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._forget()
 
     def _forget(self) -> None:
@@ -233,12 +236,64 @@ class Monitor:
                 self._stale = self._stale or "an earlier refresh failed"
                 raise
 
+    @property
+    def watching(self) -> bool:
+        """Whether changes are told by events, so that a refresh without any costs next to nothing."""
+        return self._notify is not None
+
+    def wait(self, seconds: float) -> bool:
+        """Sleep until there are file events, ``wake`` is called, or so many seconds have passed.
+
+        ``True`` when there are events. Without a watch there are none. For one thread at a time.
+        """
+        with self._lock:
+            if self._closed:
+                return False
+            # Of its own, so that it stays what it is when a sweep puts another watch in place.
+            events = os.dup(self._notify.fileno()) if self._notify is not None else -1
+            bell = os.dup(self._bell)
+        try:
+            poll = select.poll()
+            poll.register(bell, select.POLLIN)
+            if events >= 0:
+                poll.register(events, select.POLLIN)
+            ready = {descriptor for descriptor, _ in poll.poll(seconds * 1000)}
+            if bell in ready:
+                with suppress(BlockingIOError):
+                    os.read(bell, 4096)
+            return events in ready
+        finally:
+            os.close(bell)
+            if events >= 0:
+                os.close(events)
+
+    def wake(self) -> None:
+        """End a ``wait``, or the next one."""
+        with self._lock, suppress(BlockingIOError):  # a full pipe will do as well
+            if not self._closed:
+                os.write(self._ring, b"\0")
+
+    def drain(self) -> None:
+        """Take the events that have come out of the kernel's bounded queue, for the next refresh.
+
+        Whoever calls this while many files change (a switch of branches) saves that refresh a sweep.
+        """
+        with self._lock:
+            if not self._closed and self._notify is not None and not self._stale:
+                self._read_events()
+
     def close(self) -> None:
         """Free the watches. Idempotent."""
         with self._lock:
+            if self._closed:
+                return
             self._closed = True
             self._release()
             self._forget()
+            with suppress(BlockingIOError):
+                os.write(self._ring, b"\0")  # whoever waits has a descriptor of its own
+            os.close(self._ring)
+            os.close(self._bell)
 
     def _release(self) -> None:
         if self._notify is not None:

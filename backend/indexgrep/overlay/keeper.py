@@ -1,0 +1,79 @@
+"""The thread that keeps an overlay in order while its server runs.
+
+It takes file events out of the kernel's queue as they come, so that a switch of branches does not overflow
+it and the next query has little left to do, and runs maintenance once the tree rests. Without a watch it
+only acts on what queries have found, and never sweeps by itself.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+
+from ..errors import Cancelled, IndexGrepError, IndexLocked
+from .overlay import Overlay
+
+log = logging.getLogger("indexgrep.overlay")
+
+#: Seconds until maintenance is tried again while another process builds, and after it failed.
+_LOCKED_S = 1.0
+_FAILED_S = 30.0
+#: The longest sleep, in seconds.
+_SLEEP_S = 600.0
+
+
+class Keeper:
+    """See the module. ``close`` ends the thread, and the step of maintenance it is in."""
+
+    def __init__(self, overlay: Overlay) -> None:
+        self._overlay = overlay
+        self._cancel = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._cancel.set()
+        self._overlay.monitor.wake()
+        self._thread.join()
+
+    def _run(self) -> None:
+        sleep = 0.0
+        while not self._cancel.is_set():
+            try:
+                sleep = self._keep(sleep)
+            except Cancelled:
+                return
+            except IndexLocked:
+                sleep = _LOCKED_S
+            except IndexGrepError as error:
+                if not self._cancel.is_set():
+                    log.warning("maintenance failed: %s", error.message)
+                sleep = _FAILED_S
+            except Exception:
+                if self._cancel.is_set():
+                    return  # the session was closed meanwhile
+                log.exception("maintenance failed")
+                sleep = _FAILED_S
+
+    def _keep(self, sleep: float) -> float:
+        """Wait for something to do and do it; the longest time to wait for the next, in seconds."""
+        monitor = self._overlay.monitor
+        if monitor.wait(sleep):
+            self._let_rest()
+        if self._cancel.is_set():
+            return 0.0
+        if monitor.watching:
+            self._overlay.refreshed()
+        while not self._cancel.is_set() and self._overlay.maintain(self._cancel):
+            pass
+        return min(self._overlay.again_in, _SLEEP_S)
+
+    def _let_rest(self) -> None:
+        """Take events out of the queue until none has come for a while, or that takes too long."""
+        policy = self._overlay.policy
+        deadline = time.monotonic() + policy.unrest_s
+        while not self._cancel.is_set() and time.monotonic() < deadline:
+            self._overlay.monitor.drain()
+            if not self._overlay.monitor.wait(policy.quiet_s):
+                return

@@ -1,0 +1,355 @@
+"""The layers of one worktree: kept fresh at every look, and maintained in the background.
+
+*Looking* (``refreshed``) reads what changed in the tree and says which document stands for each file. It is
+all that an exact answer needs. *Maintenance* keeps it fast: once many files are hot, one step of it
+
+1. brings in another base, where HEAD has moved to a commit that a base on disk is nearer to;
+2. *adopts* hot files whose content a document of some layer has (``overlay.adopt``);
+3. *flushes* the rest into a segment, a small index made with the frequent set of the base;
+4. thins the stack: segments that serve nothing go.
+
+Nothing depends on maintenance for being right, and each of its steps leaves either the old state on disk or
+the new one: an index takes its name when it is complete, and is removed when nothing needs it any more. What
+a killed step left over is removed by the next builder (``index.store``).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from ..errors import IndexCorrupt, IndexFault
+from ..index.reader import Index
+from ..index.stamps import write_stamps
+from ..index.store import Store
+from ..tree.monitor import Monitor
+from ..tree.root import Root
+from ..tree.signature import Signature, is_racy, signature_of
+from . import bases
+from .adopt import adopted
+from .policy import Policy
+from .view import Layer, View
+
+log = logging.getLogger("indexgrep.overlay")
+
+Progress = Callable[[dict[str, Any]], None]
+
+
+class Overlay:
+    """See the module. Thread-safe: looks, one build and maintenance may run at once."""
+
+    def __init__(self, root: Root, *, watch: bool, policy: Policy) -> None:
+        self.root = root
+        self.monitor = Monitor(root, watch=watch)
+        self.policy = policy
+        #: Why the last index was not usable, or could not be made.
+        self.fault = ""
+        self._lock = threading.Lock()  # over the monitor's refreshes and the view they make
+        self._working = threading.Lock()  # held by the build or the step of maintenance at work
+        #: Signatures with which hot files were hashed in vain, and with which a flush could not index them.
+        self._hashed: dict[bytes, Signature] = {}
+        self._refused: dict[bytes, Signature] = {}
+        #: The hot files that maintenance has nothing to do for, unless ``_again`` has passed.
+        self._settled: frozenset[bytes] | None = None
+        self._again = 0.0
+        self._next_flush = 0.0
+        self._view = View(tuple(self._open()))
+
+    def close(self) -> None:
+        """Free watches and processes. A build or step that still runs is to be cancelled before."""
+        self.monitor.close()
+        with self._lock:
+            self._view = View()
+
+    def _open(self) -> list[Layer]:
+        try:
+            return bases.open_layers(self.root)
+        except IndexFault as error:
+            log.warning("%s", error.message)
+            self.fault = error.message
+            return []
+
+    # Looking
+
+    @contextmanager
+    def looking(self) -> Iterator[View]:
+        """The view of the tree as it is now; while the block runs, the monitor tells of the same moment."""
+        with self._lock:
+            yield self._refreshed()
+
+    def refreshed(self) -> View:
+        """The view of the tree as it is now."""
+        with self._lock:
+            return self._refreshed()
+
+    def _refreshed(self) -> View:
+        before = self._view
+        self._view = before.refreshed(self.monitor.refresh())
+        if self._view.hot is not before.hot and len(self._view.hot) > self.policy.hot_files:
+            self.monitor.wake()  # for the keeper
+        return self._view
+
+    def state(self, view: View) -> str:
+        """``absent``; ``stale``: usable, but worth a full build; or ``ready``."""
+        if not view.layers:
+            return "absent"
+        if not view.layers[-1].index.is_on_disk():
+            return "stale"  # it may have been removed; what is open goes on serving
+        new = sum(1 for path in view.hot if path in self._hashed)
+        if new >= self.policy.rebuild_files and new > self.policy.rebuild_share * view.documents:
+            return "stale"
+        return "ready"
+
+    def drop(self, index: Index, error: IndexFault) -> None:
+        """Stop using a damaged index, and move it out of the way."""
+        log.warning("%s", error.message)
+        with self._lock:
+            rest = [layer for layer in self._view.layers if layer.index is not index]
+            if len(rest) == len(self._view.layers):
+                return
+            if not bases.is_segment(index):
+                rest = []  # segments alone would look like an index of everything
+                self.fault = "the index was damaged"
+            self._view = self._view.restacked(rest, self._look(self._view.hot))
+        if isinstance(error, IndexCorrupt) and index.is_on_disk():
+            self._store_of(index).quarantine(index.directory.name)
+
+    def _store_of(self, index: Index) -> Store:
+        """The store that an index lies in: that of another clone, perhaps."""
+        store = bases.store_of(self.root)
+        if index.directory.parent == store.directory:
+            return store
+        return Store(os.fsdecode((index.directory.parent / "origin").read_bytes()))
+
+    # Building
+
+    def build(
+        self, progress: Progress | None = None, cancel: threading.Event | None = None, force: bool = False
+    ) -> None:
+        """Make the base of the present commit, and use it from then on; where there is one, maintain it.
+
+        Raises ``IndexFault`` where it cannot be made or written, and ``Cancelled``.
+        """
+        cancel = cancel or threading.Event()
+        with self._working:
+            view = self.refreshed()
+            if not force and self.state(view) == "ready":
+                self._settled, self._next_flush = None, 0.0
+                while self._step(cancel, eager=True):
+                    view = self.refreshed()
+                if self.state(view) == "ready":
+                    return
+            try:
+                base = bases.build_base(self.root, view.paths(), progress, cancel)
+            except IndexFault as error:
+                self.fault = f"the index could not be built: {error.message}"
+                raise
+            self.fault = ""
+            self._settled = None
+            self._install(lambda layers: [*filter(_is_segment, layers), base])
+            if progress is not None:
+                progress({"phase": "ready", "documents": base.documents})
+
+    # Maintenance
+
+    def maintain(self, cancel: threading.Event | None = None) -> bool:
+        """Do one step of what is due, if anything is; ``False`` when there is nothing to do (now).
+
+        Raises ``IndexFault`` (``IndexLocked`` while another process builds in the same repository) and
+        ``Cancelled``.
+        """
+        if not self._working.acquire(blocking=False):
+            return False  # a build is at work, which changes everything
+        try:
+            return self._step(cancel or threading.Event())
+        finally:
+            self._working.release()
+
+    def _step(self, cancel: threading.Event, *, eager: bool = False) -> bool:
+        """See ``maintain``; ``eager`` indexes hot files however few there are."""
+        view = self._view
+        return bool(view.layers) and (self._index_hot(view, cancel, eager) or self._thin(view, cancel))
+
+    @property
+    def again_in(self) -> float:
+        """In how many seconds maintenance may have something to do though nothing changes."""
+        return max(self._again - time.monotonic(), 0.0)
+
+    def _index_hot(self, view: View, cancel: threading.Event, eager: bool) -> bool:
+        """Adopt or flush the hot files, if they are many."""
+        now = time.monotonic()
+        if view.hot is self._settled and now < self._again:
+            return False
+        self._settled, self._again = None, float("inf")
+        looked_at = self._look(view.hot)
+        self._forget_all_but(looked_at)
+        due = self._due(looked_at, eager)
+        if not due and not view.live_count:
+            due = self._due(looked_at, True)  # through layers of another worktree: most will be adopted
+        unknown = [path for path in due if self._hashed.get(path) != looked_at[path]]
+        if unknown:
+            return self._adopt(view, unknown, looked_at, cancel) or not cancel.is_set()
+        if due and now < self._next_flush:
+            self._again = min(self._again, self._next_flush)
+        elif due and self.state(view) == "stale":
+            pass  # a full build is the better way
+        elif due and (eager or self._due(looked_at, False)):
+            self._flush(view, {path: looked_at[path] for path in due}, cancel)
+            self._next_flush = time.monotonic() + self.policy.rest * (time.monotonic() - now)
+            return True
+        self._settled = view.hot
+        return False
+
+    def _due(self, looked_at: dict[bytes, Signature], eager: bool) -> list[bytes]:
+        """The hot files that could be served, in ascending order, if they are many or large."""
+        observed = time.time_ns()
+        due: list[bytes] = []
+        size = 0
+        for path, signature in looked_at.items():
+            if self._refused.get(path) == signature:
+                continue
+            if is_racy(signature, observed):
+                self._again = min(self._again, time.monotonic() + _RACY_SECONDS)
+                continue
+            due.append(path)
+            size += signature[0]
+        if not eager and len(due) <= self.policy.hot_files and size <= self.policy.hot_bytes:
+            return []
+        return sorted(due)
+
+    def _look(self, paths: Iterable[bytes]) -> dict[bytes, Signature]:
+        """The present signatures of those of ``paths`` that are regular files."""
+        found = {}
+        root = os.open(self.root.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            for path in paths:
+                try:
+                    status = os.stat(path, dir_fd=root, follow_symlinks=False)
+                except OSError:
+                    continue
+                if stat.S_ISREG(status.st_mode):
+                    found[path] = signature_of(status)
+        finally:
+            os.close(root)
+        return found
+
+    def _forget_all_but(self, paths: dict[bytes, Signature]) -> None:
+        for known in (self._hashed, self._refused):
+            for path in [path for path in known if path not in paths]:
+                del known[path]
+
+    def _adopt(
+        self, view: View, paths: list[bytes], looked_at: dict[bytes, Signature], cancel: threading.Event
+    ) -> bool:
+        """Stamp the documents that have the content of ``paths``; whether there were any."""
+        layers = list(view.layers)
+        base = bases.nearer_base(self.root, layers, len(paths))
+        if base is not None:
+            log.info("using the base %s too", base.index.directory)
+            layers.append(base)
+        stamped, count = adopted(self.root.path, layers, paths, cancel)
+        if cancel.is_set():
+            return False
+        self._hashed.update((path, looked_at[path]) for path in paths)
+        if base is None and not count:
+            return False
+        log.info("adopted %d of %d files", count, len(paths))
+        new = {id(layer.index): after for layer, after in zip(layers, stamped, strict=True)}
+
+        def change(layers: Sequence[Layer]) -> list[Layer]:
+            changed = [replace(layer, stamps=new[id(layer.index)].stamps) for layer in layers]
+            if base is None:
+                return changed
+            # Before the others, so that it serves all that it can: it is to take their place.
+            segments = [layer for layer in changed if _is_segment(layer)]
+            return [*segments, new[id(base.index)], *(layer for layer in changed if not _is_segment(layer))]
+
+        self._install(change, anew=base is not None)
+        for layer, after in zip(layers, stamped, strict=True):
+            if after is not layer:
+                self._keep_stamps(after)
+        return True
+
+    def _keep_stamps(self, layer: Layer) -> None:
+        try:
+            write_stamps(layer.index.directory, bases.key_of(self.root), layer.index.identity, layer.stamps)
+        except OSError as error:
+            # They are hashed again by the next server.
+            log.warning("cannot write to %s: %s", layer.index.directory, error.strerror)
+
+    def _flush(self, view: View, files: dict[bytes, Signature], cancel: threading.Event) -> None:
+        """Make a segment of ``files``, in ascending order of their paths."""
+        index = bases.store_of(self.root).build(
+            bases.new_segment_name(self.root),
+            self.root.path,
+            list(files),
+            commit=self.root.head(),
+            stamps_key=bases.key_of(self.root),
+            frequent=base_of(view).index.frequent,
+            cancel=cancel,
+        )
+        segment = bases.layer_with_stamps(self.root, index)
+        log.info("made a segment of %d files", len(files))
+        self._install(lambda layers: [segment, *layers])
+        # They cannot be read, or changed since; then they have another signature now.
+        self._refused.update((path, files[path]) for path in self._view.hot if path in files)
+
+    def _thin(self, view: View, cancel: threading.Event) -> bool:
+        """Keep the stack small: one step of removing or joining layers."""
+        segments = [layer for layer in view.layers if _is_segment(layer)]
+        others = [layer for layer in view.layers if not _is_segment(layer)]
+        if len(others) > 1:
+            idle = [layer for layer in others if not layer.live_count]
+            if idle:
+                self._drop_layers(idle)
+                return True
+        idle = [layer for layer in segments if not layer.live_count]
+        if idle and len(segments) > self.policy.segments:
+            self._remove(idle[-1:])  # the oldest; the newer ones may serve again after another switch
+            return True
+        return False
+
+    def _remove(self, layers: Sequence[Layer]) -> None:
+        """Take segments out of the stack and off the disk."""
+        self._drop_layers(layers)
+        self._remove_segments(layers)
+
+    def _drop_layers(self, layers: Sequence[Layer]) -> None:
+        gone = {id(layer.index) for layer in layers}
+        self._install(lambda layers: [layer for layer in layers if id(layer.index) not in gone])
+
+    def _remove_segments(self, layers: Iterable[Layer]) -> None:
+        store = bases.store_of(self.root)
+        for layer in layers:
+            if _is_segment(layer):
+                store.remove(layer.index.directory.name)
+
+    def _install(self, change: Callable[[Sequence[Layer]], list[Layer]], *, anew: bool = False) -> None:
+        """Look at the tree through other layers from now on; see ``View.restacked``.
+
+        The old indexes are not closed: searches may be reading them; files go with the last reference.
+        """
+        with self._lock:
+            view = self._refreshed()
+            # What changes from here on is in the next refresh.
+            self._view = view.restacked(change(view.layers), self._look(view.hot), anew=anew)
+
+
+#: A file that cannot be relied on yet is looked at again after so many seconds.
+_RACY_SECONDS = 3.0
+
+
+def _is_segment(layer: Layer) -> bool:
+    return bases.is_segment(layer.index)
+
+
+def base_of(view: View) -> Layer:
+    """The base that segments go with: the one that serves most files. Any layers include one."""
+    return max((layer for layer in view.layers if not _is_segment(layer)), key=lambda layer: layer.live_count)

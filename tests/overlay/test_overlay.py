@@ -1,0 +1,259 @@
+"""Maintenance: what it makes of hot files, what is had back for nothing, and that answers stay right."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from indexgrep.errors import IndexLocked
+from indexgrep.overlay import bases
+from indexgrep.runtime import cache_dir
+from indexgrep.search import Session
+from support.server_harness import eventually
+
+from .conftest import age, agree, ask, git, layers, settle, write
+
+Open = Callable[..., Session]
+
+
+def names(session: Session) -> set[str]:
+    """The indexes of the session's repository on disk."""
+    return {stored.name for stored in bases.store_of(session.root).stored()}
+
+
+def test_a_few_hot_files_are_left_alone(tree: Path, open_session: Open) -> None:
+    session = open_session(tree, build=True)
+    write(tree, "new1.txt", "new2.txt")
+    age()
+    assert settle(session) == 0
+    assert session.status()["hot"] == 2
+    assert layers(session) == [("base", 20)]
+
+
+def test_many_hot_files_become_a_segment(tree: Path, open_session: Open, rg: str) -> None:
+    session = open_session(tree, build=True)
+    write(tree, "src/file00.txt", "a/new1.txt", "new2.txt", text="new thing in {}")
+    age()
+    assert ask(session, "new thing").candidates == 3
+    settle(session)
+    assert layers(session) == [("segment", 3), ("base", 19)]
+    assert session.status()["hot"] == 0
+    assert session.status()["overlay"] == 3
+    summary = ask(session, "thing in src/file00")
+    assert (summary.candidates, summary.documents, summary.served_by) == (1, 22, "index")
+    agree(session, rg, tree)
+    write(tree, "new2.txt", text="once more")
+    (tree / "a" / "new1.txt").unlink()
+    agree(session, rg, tree)
+    assert layers(session) == [("segment", 1), ("base", 19)]
+
+
+def test_segments_are_found_again(tree: Path, open_session: Open, rg: str) -> None:
+    session = open_session(tree, build=True)
+    write(tree, "new1.txt", "new2.txt", "new3.txt", text="new thing in {}")
+    age()
+    settle(session)
+    session.close()
+    write(tree, "new2.txt", text="changed while nobody looked")
+    again = open_session(tree)
+    assert layers(again) == [("segment", 2), ("base", 20)]
+    assert again.status()["hot"] == 1
+    agree(again, rg, tree)
+
+
+def test_touched_files_are_adopted(tree: Path, open_session: Open, rg: str) -> None:
+    """Their content is the documents' still."""
+    session = open_session(tree, build=True)
+    for file in (tree / "src").iterdir():
+        os.utime(file)
+    age()
+    assert session.status()["hot"] == 20
+    settle(session)
+    assert layers(session) == [("base", 20)]
+    agree(session, rg, tree)
+    session.close()
+    assert layers(open_session(tree)) == [("base", 20)]  # the stamps were kept
+
+
+def test_an_edit_is_not_adopted_whatever_it_keeps(tree: Path, open_session: Open, rg: str) -> None:
+    session = open_session(tree, build=True)
+    for number in range(6):
+        file = tree / "src" / f"file{number:02}.txt"
+        before = file.stat()
+        file.write_text(file.read_text().replace("needle", "haysta"))
+        os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    age()
+    settle(session)
+    assert layers(session) == [("segment", 6), ("base", 14)]
+    assert ask(session, "haysta").candidates == 6
+    agree(session, rg, tree)
+
+
+def test_switching_branches_indexes_only_what_differs_and_back_nothing(
+    tree: Path, open_session: Open, rg: str
+) -> None:
+    session = open_session(tree, build=True)
+    git(tree, "checkout", "-q", "other")
+    agree(session, rg, tree)
+    age()
+    settle(session)
+    assert layers(session) == [("segment", 5), ("base", 15)]
+    agree(session, rg, tree)
+    known = names(session)
+    git(tree, "checkout", "-q", "main")
+    agree(session, rg, tree)
+    age()
+    settle(session)
+    assert layers(session) == [("segment", 0), ("base", 20)]
+    git(tree, "checkout", "-q", "other")
+    age()
+    settle(session)
+    assert layers(session) == [("segment", 5), ("base", 15)]
+    assert names(session) == known  # nothing was built anew
+    agree(session, rg, tree)
+
+
+def test_the_base_of_head_is_brought_in_again(tree: Path, open_session: Open, rg: str) -> None:
+    session = open_session(tree, build=True)
+    main = session.status()["index"]["commit"]
+    git(tree, "checkout", "-q", "other")
+    age()
+    session.build(force=True)
+    assert session.status()["index"]["commit"] == git(tree, "rev-parse", "other")
+    git(tree, "checkout", "-q", "main")
+    age()
+    settle(session)
+    assert layers(session) == [("base", 20)]
+    assert session.status()["index"]["commit"] == main
+    agree(session, rg, tree)
+    # And a session that starts there uses the base that is nearest.
+    session.close()
+    assert open_session(tree).status()["index"]["commit"] == main
+
+
+def test_a_linked_worktree_uses_the_base(tree: Path, open_session: Open, rg: str, tmp_path: Path) -> None:
+    first = open_session(tree, build=True)
+    linked = tmp_path / "linked"
+    git(tree, "worktree", "add", "-q", str(linked), "other")
+    age()
+    session = open_session(linked)
+    agree(session, rg, linked)
+    settle(session)
+    assert layers(session) == [("segment", 5), ("base", 15)]
+    agree(session, rg, linked)
+    agree(first, rg, tree)
+    assert layers(first) == [("base", 20)]
+
+
+def test_a_second_clone_uses_the_base(tree: Path, open_session: Open, rg: str, tmp_path: Path) -> None:
+    open_session(tree, build=True)
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "-q", str(tree), str(clone))
+    age()
+    session = open_session(clone)
+    assert session.status()["index"]["state"] == "ready"
+    agree(session, rg, clone)
+    settle(session)
+    assert layers(session) == [("base", 20)]
+    assert ask(session, "src/file11").candidates == 1
+    assert not names(session)  # it has no index of its own
+    shutil.rmtree(cache_dir())
+    agree(session, rg, clone)
+    assert session.status()["index"]["state"] == "stale"  # worth building
+    session.build()
+    assert layers(session) == [("base", 20)]
+    agree(session, rg, clone)
+
+
+def test_with_most_files_changed_a_full_build_is_due(tree: Path, open_session: Open, rg: str) -> None:
+    session = open_session(tree, build=True)
+    write(tree, *(f"src/file{number:02}.txt" for number in range(15)), text="new thing in {}")
+    git(tree, "commit", "-qam", "third")
+    age()
+    assert settle(session) <= 1
+    assert session.status()["index"]["state"] == "stale"
+    agree(session, rg, tree)
+    session.build()
+    assert session.status()["index"]["state"] == "ready"
+    assert layers(session) == [("base", 20)]
+    assert session.status()["index"]["commit"] == git(tree, "rev-parse", "HEAD")
+
+
+def test_a_folder_without_git_has_layers_too(tmp_path: Path, open_session: Open, rg: str) -> None:
+    root = tmp_path / "plain"
+    write(root, *(f"file{number:02}.txt" for number in range(12)))
+    age()
+    session = open_session(root, build=True)
+    assert layers(session) == [("base", 12)]
+    write(root, "new1.txt", "new2.txt", "file03.txt", text="new thing in {}")
+    age()
+    settle(session)
+    assert layers(session) == [("segment", 3), ("base", 11)]
+    agree(session, rg, root)
+
+
+def test_unreadable_and_future_files_are_not_tried_again_and_again(
+    tree: Path, open_session: Open, rg: str
+) -> None:
+    session = open_session(tree, build=True)
+    write(tree, *(f"later{number}.txt" for number in range(4)), text="new thing in {}")
+    for file in tree.glob("later*"):
+        os.utime(file, (2**32, 2**32))  # a clock that was set back: the next change may not show
+    age()
+    assert settle(session) <= 1
+    assert session.status()["hot"] == 4
+    assert settle(session) == 0
+    agree(session, rg, tree)
+
+
+def test_while_another_builds_maintenance_waits(tree: Path, open_session: Open, rg: str) -> None:
+    session = open_session(tree, build=True)
+    write(tree, "new1.txt", "new2.txt", "new3.txt", text="new thing in {}")
+    age()
+    session.status()
+    with bases.store_of(session.root).lock(), pytest.raises(IndexLocked):
+        settle(session)
+    agree(session, rg, tree)
+    settle(session)
+    assert layers(session) == [("segment", 3), ("base", 20)]
+
+
+def test_a_damaged_segment_is_dropped(tree: Path, open_session: Open, rg: str) -> None:
+    session = open_session(tree, build=True)
+    write(tree, "new1.txt", "new2.txt", "new3.txt", text="new thing in {}")
+    age()
+    settle(session)
+    [name] = [name for name in names(session) if name.startswith("segment-")]
+    postings = bases.store_of(session.root).path(name) / "postings"
+    data = bytearray(postings.read_bytes())
+    data[-100:] = bytes(100)
+    postings.write_bytes(data)
+    agree(session, rg, tree)
+    session.close()
+    again = open_session(tree)
+    agree(again, rg, tree)
+    assert layers(again) in ([("base", 20)], [("segment", 3), ("base", 20)])
+
+
+def test_the_keeper_does_all_this_by_itself(tree: Path, open_session: Open, rg: str) -> None:
+    session = open_session(tree, build=True, keep=True)
+    write(tree, "new1.txt", "new2.txt", "new3.txt", text="new thing in {}")
+    eventually(lambda: layers(session) == [("segment", 3), ("base", 20)])
+    agree(session, rg, tree)
+    git(tree, "checkout", "-q", "other")
+    eventually(lambda: session.status()["hot"] == 0)
+    agree(session, rg, tree)
+
+
+def test_without_a_watch_the_keeper_acts_on_what_queries_find(
+    tree: Path, open_session: Open, rg: str
+) -> None:
+    session = open_session(tree, build=True, keep=True, watch=False)
+    write(tree, "new1.txt", "new2.txt", "new3.txt", text="new thing in {}")
+    age()
+    eventually(lambda: layers(session) == [("segment", 3), ("base", 20)])
+    agree(session, rg, tree)
