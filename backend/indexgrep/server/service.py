@@ -94,6 +94,7 @@ class Server:
         self._tidied = 0.0
         self._looked_at_index = time.monotonic()
         self._progress: dict[str, Any] | None = None
+        self._outcome: dict[str, Any] = {}
         self._progress_sent = 0.0
 
     # Life -----------------------------------------------------------------------------------------------
@@ -353,6 +354,7 @@ class Server:
             return
         self._build = cancel = threading.Event()
         self._progress = {"phase": "scan"}
+        self._outcome = {}
         build = self._in_thread("build", session.build, self._report, cancel, force)
         build.add_done_callback(self._built)
 
@@ -362,8 +364,7 @@ class Server:
         error = build.exception()
         self._build_failed = error is not None
         if error is None:
-            if self._progress is None or self._progress.get("phase") != "ready":
-                self._broadcast({**(self._progress or {}), "phase": "ready"})
+            self._broadcast({**(self._progress or {}), **self._outcome, "phase": "ready"})
         elif not isinstance(error, Cancelled):
             if not isinstance(error, IndexGrepError):
                 error = internal_error(error, "building the index")
@@ -373,7 +374,13 @@ class Server:
     def _report(self, state: dict[str, Any]) -> None:
         """From the build's thread."""
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._broadcast, dict(state))
+            self._loop.call_soon_threadsafe(self._reported, dict(state))
+
+    def _reported(self, state: dict[str, Any]) -> None:
+        if state.get("phase") == "ready":
+            self._outcome = state  # told once the build is over: who hears it may ask for the status
+        else:
+            self._broadcast(state)
 
     def _broadcast(self, state: dict[str, Any]) -> None:
         last = self._progress or {}
