@@ -13,8 +13,8 @@ from .queries import Query
 from .stage import Stage, lines_of
 
 _SEED = 20_240_607
-#: Files that the random edits go round in.
-_WORKING_SET = 200
+#: Files that random edits go round in: more than are kept hot, so that they meet the work in the background.
+_WORKING_SET = 400
 #: What is done to them; as many files come as go.
 _KINDS = (
     "write",
