@@ -127,16 +127,22 @@ class Stage:
 
     def speed(self, client: Client | None = None, count: int = _SAMPLE) -> float:
         """Median seconds of the selective query now."""
-        client = client or self.ours.client
+        return self._sample(client or self.ours.client, count)[0]
+
+    def _sample(self, client: Client, count: int) -> tuple[float, Summary]:
         times = []
         for _ in range(count):
             started = time.perf_counter()
-            for _ in client.search(self.selective.request()):
+            search = client.search(self.selective.request())
+            for _ in search:
                 pass
             times.append(time.perf_counter() - started)
-        return statistics.median(times)
+        assert search.summary is not None
+        return statistics.median(times), search.summary
 
-    def until_normal(self, since: float, normal_s: float) -> tuple[float, list[dict[str, float]]]:
+    def until_normal(
+        self, since: float, normal_s: float, client: Client | None = None
+    ) -> tuple[float, list[dict[str, float]]]:
         """Watch the selective query until it has its normal speed again.
 
         Returns the seconds from ``since`` (``perf_counter``) to the first of three medians in a row that are
@@ -149,8 +155,8 @@ class Stage:
             at = time.perf_counter() - since
             if at > self.scale.patience_s:
                 return float("inf"), seen
-            speed = self.speed()
-            seen.append({"at_s": at, "median_ms": speed * 1000})
+            speed, summary = self._sample(client or self.ours.client, _SAMPLE)
+            seen.append({"at_s": at, "median_ms": speed * 1000, "overlay": summary.overlay})
             if speed > normal_s * NORMAL:
                 row, reached = 0, None
             else:

@@ -13,7 +13,7 @@ from .changing import COMMON_WORD, FIRST, RARE_WORD, SECOND, differing, git
 from .figures import Measured
 from .ours import Ours
 from .queries import Query
-from .stage import NORMAL, Answer, Stage, wait_until
+from .stage import NORMAL, Stage
 
 #: The line of a file that came with the second commit, in about a hundredth of the files that differ.
 _RARE = Query("selective literal", RARE_WORD)
@@ -68,8 +68,11 @@ def _one_switch(stage: Stage, measured: Measured, name: str, branch: str, *, off
 
 
 def another_worktree(stage: Stage, measured: Measured) -> None:
-    """A second clone and a linked worktree of the commit that is indexed: how soon the index serves them."""
-    measured.conditions = "the same commit, checked out anew; from the start of a server for it"
+    """A second clone and a linked worktree of the commit that is indexed: how soon they have use of it."""
+    measured.conditions = (
+        f"the same commit, checked out anew; from the start of a server for it; normal: {stage.selective.name} "
+        f"takes at most {NORMAL}x what it takes in the first tree"
+    )
     before = stage.normal_speed()
     clone = stage.work / "clone"
     subprocess.run(["git", "clone", "--quiet", "--branch", FIRST, stage.tree, clone], check=True)
@@ -86,27 +89,22 @@ def another_worktree(stage: Stage, measured: Measured) -> None:
 
 
 def _served(stage: Stage, measured: Measured, name: str, tree: Path, before: float) -> None:
-    """Start a server for ``tree``, and wait until its index serves at normal speed."""
+    """Start a server for ``tree``, and wait until queries there are as fast as in the first tree."""
     expected = stage.expected(stage.selective)
     started = time.perf_counter()
     with Client(tree) as client:
-        seconds: dict[str, float] = {}
-        answer: list[Answer] = []
-
-        def serves() -> bool:
-            found = Ours.asked(client, stage.selective)
-            at = time.perf_counter() - started
-            seconds.setdefault("first answer", at)
-            measured.check(found[0] == expected, f"{name}: an answer while its index was not there")
-            answer[:] = [Answer(found[0], found[1], at)]
-            return found[1].served_by == "index"
-
-        wait_until(serves, stage.scale.patience_s, 0.1)
-        at = time.perf_counter() - started
-        served = answer[0].summary.served_by == "index"
-        wait_until(lambda: stage.speed(client) <= before * NORMAL, stage.scale.patience_s, 0.2)
-        measured.add(f"{name}: first answer", seconds["first answer"], "s")
-        measured.add(f"{name}: until the index serves", at if served else float("inf"), "s")
-        measured.add(f"{name}: until normal", time.perf_counter() - started, "s")
-        measured.details[name] = {"summary": answer[0].summary.to_wire(), "status": client.status()}
+        lines, first = Ours.asked(client, stage.selective)
+        first_s = time.perf_counter() - started
+        measured.check(lines == expected, f"{name}: the first answer")
+        normal_s, seen = stage.until_normal(started, before, client)
+        lines, last = Ours.asked(client, stage.selective)
+        measured.check(lines == expected, f"{name}: an answer once normal")
+        measured.add(f"{name}: first answer, by {first.served_by}", first_s, "s")
+        measured.add(f"{name}: until normal", normal_s, "s")
+        measured.details[name] = {
+            "first": first.to_wire(),
+            "curve": seen,
+            "last": last.to_wire(),
+            "status": client.status(),
+        }
         client.shutdown()
