@@ -70,8 +70,8 @@ def _one_switch(stage: Stage, measured: Measured, name: str, branch: str, *, off
 def another_worktree(stage: Stage, measured: Measured) -> None:
     """A second clone and a linked worktree of the commit that is indexed: how soon they have use of it."""
     measured.conditions = (
-        f"the same commit, checked out anew; from the start of a server for it; normal: {stage.selective.name} "
-        f"takes at most {NORMAL}x what it takes in the first tree"
+        f"the same commit, checked out anew; from the start of a server for it; normal: "
+        f"{stage.selective.name} takes at most {NORMAL}x what it takes in the first tree"
     )
     before = stage.normal_speed()
     clone = stage.work / "clone"
