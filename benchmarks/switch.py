@@ -25,8 +25,8 @@ def switch(stage: Stage, measured: Measured) -> None:
     """``git switch`` between the commits: the next query, and how soon queries are as fast as before."""
     measured.conditions = (
         f"{differing(stage.tree):,} files differ; the next query is for {RARE_WORD}, sent when git has "
-        f"returned; normal: the median of {stage.selective.name} is within {NORMAL}x of before, three times "
-        f"in a row, asked for at most {stage.scale.patience_s:.0f} s"
+        f"returned; normal: {stage.selective.name} takes at most {NORMAL}x what it took before (the fastest "
+        f"of five), asked for at most {stage.scale.patience_s:.0f} s"
     )
     _one_switch(stage, measured, "there", SECOND)
     _one_switch(stage, measured, "back", FIRST)
