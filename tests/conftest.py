@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from indexgrep.index.builder import kernels_id
+from indexgrep.index.workers import kernels_id
 
 settings.register_profile(
     "ci",

@@ -7,6 +7,7 @@ package    concern
 ========== ===================================================================================
 errors     the one hierarchy of errors a user can see
 runtime    where things live on disk (cache, sockets, log) and the log itself
+memory     giving memory back to the system
 request    one search, as every surface asks it, and the records that answer it
 fold       the folding of text for the index
 grams      byte-pair weights, sparse n-gram extraction, the frequent set, covering sets

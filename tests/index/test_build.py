@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import threading
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 
 from indexgrep.errors import Cancelled
 from indexgrep.fold import fold
-from indexgrep.index import Index, builder, worker
+from indexgrep.index import Index, Workers, worker
 from indexgrep.index.builder import build
 from indexgrep.index.documents import TextBuffer
 from indexgrep.index.format import (
@@ -34,7 +35,7 @@ from indexgrep.index.format import (
 from indexgrep.index.stamps import read_stamps
 from indexgrep.pattern.query import And, Literal, Or, Query
 from indexgrep.tree.signature import NO_SIGNATURE, signature_of
-from support.indexing import PoolHere, true_documents, write_files
+from support.indexing import WorkersHere, true_documents, write_files
 
 
 def stamps_of(index: Index) -> npt.NDArray[np.void]:
@@ -69,9 +70,7 @@ def test_every_document_that_satisfies_a_query_is_a_candidate(
 ) -> None:
     root = tmp_path_factory.mktemp("documents")
     paths = write_files(root, {b"%03d" % number: text for number, text in enumerate(texts)})
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(builder, "_Pool", PoolHere)
-        build(str(root), paths, root / "index", fraction=fraction)
+    build(str(root), paths, root / "index", fraction=fraction, workers=WorkersHere())
     index = Index(root / "index")
     assert index.paths() == paths
     stripped = [text.removeprefix(b"\xef\xbb\xbf") for text in texts]
@@ -105,15 +104,19 @@ def test_worker_processes_build_what_this_process_builds(tmp_path: Path) -> None
     source = Path(os.__file__).parent
     paths = sorted(os.fsencode(path.relative_to(source)) for path in source.glob("[a-m]*/*.py"))
     assert len(paths) > 200
-    for workers in (1, 2):
-        build(
-            str(source), paths, tmp_path / f"by{workers}", commit="c0ffee", workers=workers, stamps_key="key"
-        )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(builder, "_Pool", PoolHere)
-        build(str(source), paths, tmp_path / "by0", commit="c0ffee")
+    for count in (1, 2):
+        with closing(Workers(count)) as workers:
+            build(
+                str(source),
+                paths,
+                tmp_path / f"by{count}",
+                commit="c0ffee",
+                workers=workers,
+                stamps_key="key",
+            )
+    build(str(source), paths, tmp_path / "by0", commit="c0ffee", workers=WorkersHere())
     for name in (POSTINGS, LOOKUP):
-        files = [(tmp_path / f"by{workers}" / name).read_bytes() for workers in range(3)]
+        files = [(tmp_path / f"by{count}" / name).read_bytes() for count in range(3)]
         assert files[0] == files[1] == files[2]
     index = Index(tmp_path / "by2")
     assert index.commit == "c0ffee"

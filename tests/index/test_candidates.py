@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from indexgrep.index import Index, builder, candidates
+from indexgrep.index import Index, candidates
 from indexgrep.index.builder import build
 from indexgrep.index.variants import true_counts, variants
 from indexgrep.pattern.query import All, And, Literal, Nothing, Or, Query
-from support.indexing import PoolHere, true_documents, write_files
+from support.indexing import WorkersHere, true_documents, write_files
 
 COUNT = 400
 
@@ -29,9 +29,7 @@ def text_of(number: int) -> bytes:
 def index(tmp_path_factory: pytest.TempPathFactory) -> Index:
     root = tmp_path_factory.mktemp("plans")
     paths = write_files(root, {b"%03d" % number: text_of(number) for number in range(COUNT)})
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(builder, "_Pool", PoolHere)
-        build(str(root), paths, root / "index")
+    build(str(root), paths, root / "index", workers=WorkersHere())
     return Index(root / "index")
 
 

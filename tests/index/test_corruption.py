@@ -15,12 +15,12 @@ import xxhash
 
 from indexgrep.errors import IndexCorrupt, IndexFault
 from indexgrep.grams.weights import weights_id
-from indexgrep.index import Index, builder
+from indexgrep.index import Index
 from indexgrep.index import format as layout
 from indexgrep.index.builder import build
 from indexgrep.index.format import ALIGNMENT, LOOKUP, MAGIC, POSTINGS, SECTIONS
 from indexgrep.pattern.query import And, Literal, Or, Query
-from support.indexing import PoolHere
+from support.indexing import WorkersHere
 
 KINDS = (POSTINGS, LOOKUP)
 PREFIX = 20  # magic, header size, header hash
@@ -41,9 +41,7 @@ def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("corruption") / "index"
     source = Path(os.__file__).parent
     paths = sorted(os.fsencode(path.relative_to(source)) for path in source.glob("[a-e]*/*.py"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(builder, "_Pool", PoolHere)
-        build(str(source), paths, directory, commit="0123abcd")
+    build(str(source), paths, directory, commit="0123abcd", workers=WorkersHere())
     return directory
 
 

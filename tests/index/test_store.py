@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
 import stat
 import subprocess
 import sys
@@ -235,36 +234,6 @@ def test_a_cache_that_is_only_readable_still_serves(root: Path, cache: Path, bui
     assert index.document_count == 1
 
 
-def test_a_worker_that_dies(root: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    paths = write_files(root, {b"a": b"text"})
-    store = Store(root, cache)
-    monkeypatch.setattr(sys, "executable", "/bin/false")
-    with pytest.raises(IndexFault, match="a build worker ended with status 1"):
-        store.build("x", str(root), paths)
-    assert sorted(os.listdir(store.directory)) == ["lock", "origin"]
-
-
-def test_a_worker_that_is_killed(root: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    paths = write_files(root, {b"%d" % n: b"text" for n in range(9)})
-    pools: list[builder._Pool] = []
-    enter = builder._Pool.__enter__
-
-    def remember(pool: builder._Pool) -> builder._Pool:
-        pools.append(pool)
-        return enter(pool)
-
-    monkeypatch.setattr(builder._Pool, "__enter__", remember)
-
-    def kill(report: dict[str, object]) -> None:
-        if report["phase"] == "extract":
-            os.kill(pools[0]._processes[0].pid, signal.SIGKILL)
-
-    store = Store(root, cache)
-    with pytest.raises(IndexFault, match="SIGKILL"):
-        store.build("x", str(root), paths, progress=kill)
-    assert sorted(os.listdir(store.directory)) == ["lock", "origin"]
-
-
 def test_killed_builds_leave_nothing_that_matters(root: Path, cache: Path) -> None:
     """Kill a build at many moments; each time the store still works and the workers are gone."""
     source = Path(os.__file__).parent
@@ -276,7 +245,7 @@ def test_killed_builds_leave_nothing_that_matters(root: Path, cache: Path) -> No
         source = Path({str(source)!r})
         paths = sorted(os.fsencode(path.relative_to(source)) for path in source.glob("[a-m]*/*.py"))
         print("started", flush=True)
-        Store({str(root)!r}, Path({str(cache)!r})).build("x", str(source), paths, workers=2).close()
+        Store({str(root)!r}, Path({str(cache)!r})).build("x", str(source), paths).close()
         """
     )
     store = Store(root, cache)
@@ -321,14 +290,3 @@ def _is_running(process: int) -> bool:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
         return False
-
-
-def test_kernels_are_cached_where_that_is_possible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("INDEXGREP_CACHE_DIR", str(tmp_path / "cache"))
-    other = tmp_path / "cache" / "numba" / "of-another-version"
-    other.mkdir(parents=True)
-    directory = builder._numba_cache()
-    assert os.listdir(tmp_path / "cache" / "numba") == [os.path.basename(directory)]
-    (tmp_path / "file").write_text("in the way")
-    monkeypatch.setenv("INDEXGREP_CACHE_DIR", str(tmp_path / "file"))
-    assert builder._numba_cache() == ""

@@ -11,7 +11,7 @@ import pytest
 from support.server_harness import Peer, eventually, running_server
 
 CODE = """
-from indexgrep.server.memory import give_back
+from indexgrep.memory import give_back
 
 def resident():
     with open("/proc/self/statm") as statm:
@@ -38,7 +38,7 @@ def test_freed_memory_goes_back_to_the_system() -> None:
 
 def test_a_server_that_rests_gives_memory_back(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[bool] = []
-    monkeypatch.setattr("indexgrep.server.memory.give_back", lambda *, now=False: given.append(now))
+    monkeypatch.setattr("indexgrep.memory.give_back", lambda *, now=False: given.append(now))
     monkeypatch.setattr("indexgrep.server.service._WATCH_S", 0.02)
     with running_server() as running, Peer(running.path) as peer:
         eventually(lambda: True in given)  # after the session was opened

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,25 +12,22 @@ import msgpack
 import pytest
 
 from indexgrep.fold import fold
-from indexgrep.index import builder
+from indexgrep.index import Workers
 from indexgrep.index.worker import Worker
 from indexgrep.pattern.query import All, And, Literal, Nothing, Or, Query
 
 
-class PoolHere:
-    """In the place of the builder's pool: the same tasks, done one after another in this process."""
+class WorkerHere:
+    """In the place of a job's processes: the same tasks, done one after another in this process."""
 
-    def __init__(self, count: int, destination: Path, temporary: Path, cancel: object) -> None:
+    size = 1
+
+    def __init__(self) -> None:
         self._progress: list[tuple[int, int]] = []
         self._worker = Worker(self._send)
 
     def _send(self, message: dict[str, Any]) -> None:
         self._progress.append(tuple(message["progress"]))
-
-    def __enter__(self) -> PoolHere:
-        return self
-
-    def __exit__(self, *_: object) -> None: ...
 
     def _do(self, task: dict[str, Any]) -> dict[str, Any]:
         fields = msgpack.unpackb(msgpack.packb(task))  # as it would arrive
@@ -48,10 +47,18 @@ class PoolHere:
             yield task, answer
 
 
+class WorkersHere(Workers):
+    """Workers without processes."""
+
+    @contextlib.contextmanager
+    def job(self, count: int, place: Path, cancel: threading.Event | None = None) -> Iterator[Any]:
+        yield WorkerHere()
+
+
 @pytest.fixture
 def build_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Builds run in the test's own process: fast, and what a test patches counts in them."""
-    monkeypatch.setattr(builder, "_Pool", PoolHere)
+    monkeypatch.setattr(Workers, "job", WorkersHere.job)
 
 
 def write_files(root: Path, files: dict[bytes, bytes]) -> list[bytes]:

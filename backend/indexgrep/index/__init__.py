@@ -10,6 +10,8 @@ varint     posting lists as gaps
 candidates from a pattern's strings to the documents that may match, and why
 documents  from a file to the text that is indexed
 builder    planning and running a build
+placing    a finished index takes its place
+workers    the build processes, kept between jobs
 worker     the process that extracts and merges
 runs       sorted runs, between the two
 kernels    the compiled loops
@@ -22,5 +24,6 @@ from .builder import build
 from .candidates import Candidates
 from .reader import Index
 from .store import Store, Stored, listing
+from .workers import Workers
 
-__all__ = ["Candidates", "Index", "Store", "Stored", "build", "listing"]
+__all__ = ["Candidates", "Index", "Store", "Stored", "Workers", "build", "listing"]

@@ -5,42 +5,31 @@ handed out in contiguous stretches, each of which becomes one or more sorted run
 ranges of keys, so that both halves of the work use all cores. The result depends on the documents alone, not
 on how many workers there were.
 
-Everything is written below a temporary directory beside the destination, which takes the destination's name
-only when both files are complete and synced. A build that is killed leaves a temporary directory (``store``
-removes it before the next build) and nothing else; its workers end by themselves.
+A build that is killed leaves a temporary directory (see ``index.placing``; ``store`` removes it before the
+next build) and nothing else; its workers end by themselves.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
-import hashlib
 import itertools
-import logging
 import os
-import queue
-import secrets
-import shutil
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgpack
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import Cancelled, IndexFault
 from ..grams.frequent import FRACTION, Frequent, choose_bits, choose_sample
-from ..runtime import cache_dir, private_dir
 from ..tree.signature import SIGNATURE
 from .format import CONTENT
+from .placing import replacing
 from .runs import RANGES, Run
 from .stamps import write_stamps
+from .workers import Job, Workers, employing
 from .writer import write_index
 
 #: A stretch of documents that is one task: bytes of files.
@@ -49,14 +38,6 @@ STRETCH = 32 << 20
 MERGE = 32 << 20
 #: Below so many bytes of files a second worker costs more than it helps.
 SMALL = 4 << 20
-
-#: What a temporary directory's name has behind that of its destination.
-TEMPORARY = ".tmp-"
-
-#: The files whose change makes compiled kernels stale.
-_KERNEL_SOURCES = ("grams/scan.py", "grams/kernels.py", "index/kernels.py")
-
-log = logging.getLogger("indexgrep.index")
 
 ReadBlob = Callable[[bytes], bytes | None]
 Progress = Callable[[dict[str, Any]], None]
@@ -68,7 +49,7 @@ def build(
     destination: Path,
     *,
     commit: str = "",
-    workers: int | None = None,
+    workers: Workers | None = None,
     read_blob: ReadBlob | None = None,
     progress: Progress | None = None,
     cancel: threading.Event | None = None,
@@ -85,7 +66,7 @@ def build(
             as not indexed.
         destination: its parent is made where it is missing.
         commit: what the index stands for, to be found again as ``Index.commit``.
-        workers: processes; default one a core.
+        workers: the processes that do the work; by default some of its own, one a core.
         read_blob: gives the content of a path that the working tree does not hold as it is to be indexed, and
             ``None`` for all others; such a document gets no signature. Called in this process and thread.
         progress: called now and then with ``phase`` (``sample``, ``extract``, ``merge``, ``write``),
@@ -102,42 +83,10 @@ def build(
     """
     if any(first >= second for first, second in itertools.pairwise(paths)):
         raise ValueError("the paths must be in ascending order, without repetition")
-    temporary = destination.with_name(f"{destination.name}{TEMPORARY}{os.getpid()}-{secrets.token_hex(4)}")
-    try:
-        private_dir(destination.parent)
-        temporary.mkdir(mode=0o700)
-        try:
-            _Build(root, paths, destination, temporary, read_blob, progress, cancel).run(
-                commit, workers or os.cpu_count() or 1, fraction, frequent, stamps_key
-            )
-            _replace(temporary / "index", destination)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
-    except OSError as error:
-        raise write_fault(destination, error.strerror or str(error), error.errno) from error
-
-
-def write_fault(place: Path, detail: str, number: int | None = None) -> IndexFault:
-    """The error of a ``place`` that could not be written, with a hint for the system's error ``number``."""
-    hint = ""
-    if number == errno.ENOSPC or "No space left" in detail:
-        hint = "Free some space, or set INDEXGREP_CACHE_DIR to a directory on another disk."
-    elif number in (errno.EACCES, errno.EROFS, errno.EPERM):
-        hint = "Make the directory writable, or set INDEXGREP_CACHE_DIR to a directory of your own."
-    return IndexFault(f"cannot write the index {place}: {detail}", hint)
-
-
-def _replace(source: Path, destination: Path) -> None:
-    """Give ``source`` the name ``destination``; readers that have the old index open are not disturbed."""
-    if destination.exists():
-        old = source.with_name("old")
-        os.rename(destination, old)
-    os.rename(source, destination)
-    descriptor = os.open(destination.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    with employing(workers) as team, replacing(destination) as temporary:
+        _Build(root, paths, destination, temporary, read_blob, progress, cancel).run(
+            commit, team, fraction, frequent, stamps_key
+        )
 
 
 class _Build:
@@ -166,11 +115,10 @@ class _Build:
         self._bytes = 0
 
     def run(
-        self, commit: str, workers: int, fraction: float, frequent: Frequent | None, stamps_key: str
+        self, commit: str, workers: Workers, fraction: float, frequent: Frequent | None, stamps_key: str
     ) -> None:
         count = len(self._paths)
         total = int(self._sizes.sum())
-        workers = max(1, min(workers, -(-total // SMALL)))
         signatures = np.zeros(count, SIGNATURE)
         contents = np.zeros(count, CONTENT)
         flags = np.zeros(count, np.uint8)
@@ -178,13 +126,13 @@ class _Build:
         bits = Frequent.empty().bits if frequent is None else frequent.bits
         parts: list[dict[str, Any]] = []
         if count:
-            with _Pool(workers, self._destination, self._temporary, self._cancel) as pool:
+            with workers.job(-(-total // SMALL), self._destination, self._cancel) as job:
                 if frequent is None:
-                    bits = self._sample(pool, workers, fraction)
-                pool.broadcast({"task": "frequent", "path": self._write_frequent(bits)})
+                    bits = self._sample(job, fraction)
+                job.broadcast({"task": "frequent", "path": self._write_frequent(bits)})
                 runs: list[tuple[int, list[Run]]] = []
                 self._started = time.monotonic()
-                for task, answer in pool.run(self._stretches(total, workers), self._count):
+                for task, answer in job.run(self._stretches(total, job.size), self._count):
                     first = task["first"]
                     stop = first + len(task["paths"])
                     signatures[first:stop] = np.frombuffer(answer["signatures"], SIGNATURE)
@@ -194,7 +142,7 @@ class _Build:
                     runs.append((first, answer["runs"]))
                 ordered = [run for _, group in sorted(runs, key=lambda pair: pair[0]) for run in group]
                 self._report("merge")
-                merged = pool.run(self._merges(ordered, workers), lambda step: None)
+                merged = job.run(self._merges(ordered, job.size), lambda step: None)
                 parts = [answer for _, answer in sorted(merged, key=lambda pair: pair[0]["low"])]
         self._report("write")
         tables = [np.fromfile(f"{part['lists']}.table", np.uint32).reshape(3, part["keys"]) for part in parts]
@@ -230,16 +178,16 @@ class _Build:
         paths = [self._paths[number] for number in documents]
         return {"task": name, "root": self._root, "paths": paths, "contents": contents, **fields}
 
-    def _sample(self, pool: _Pool, workers: int, fraction: float) -> npt.NDArray[np.uint8]:
+    def _sample(self, job: Job, fraction: float) -> npt.NDArray[np.uint8]:
         self._report("sample")
         sample = choose_sample(self._paths)
         bits = choose_bits(int(self._sizes.sum()))
         tasks = (
             self._task("sample", share.tolist(), bits=bits, out=str(self._temporary / f"sample.{number}"))
-            for number, share in enumerate(np.array_split(sample, workers))
+            for number, share in enumerate(np.array_split(sample, job.size))
         )
         counts = np.zeros(1 << bits, np.uint32)
-        for task, _ in pool.run(tasks, lambda step: None):
+        for task, _ in job.run(tasks, lambda step: None):
             counts += np.fromfile(task["out"], np.uint32)
             os.unlink(task["out"])
         return Frequent.from_counts(counts, len(sample), fraction).bits
@@ -307,153 +255,3 @@ class _Build:
                 "eta_s": eta,
             }
         )
-
-
-class _Pool:
-    """Worker processes, each with a thread here that reads its answers."""
-
-    def __init__(self, count: int, destination: Path, temporary: Path, cancel: threading.Event) -> None:
-        self._destination = destination
-        self._cancel = cancel
-        self._answers: queue.SimpleQueue[tuple[int, dict[str, Any] | None]] = queue.SimpleQueue()
-        self._processes: list[subprocess.Popen[bytes]] = []
-        self._logs = [temporary / f"worker.{number}.log" for number in range(count)]
-        self._readers: list[threading.Thread] = []
-        self._cache = _numba_cache()
-
-    def __enter__(self) -> _Pool:
-        try:
-            for number, path in enumerate(self._logs):
-                with open(path, "wb") as errors:
-                    process = subprocess.Popen(
-                        [sys.executable, "-P", "-m", "indexgrep.index.worker"],
-                        stdin=subprocess.PIPE,
-                        stdout=subprocess.PIPE,
-                        stderr=errors,
-                        start_new_session=True,  # an interrupt is ours to handle
-                    )
-                self._processes.append(process)
-                reader = threading.Thread(target=self._read, args=(number, process), daemon=True)
-                reader.start()
-                self._readers.append(reader)
-            self.broadcast({"cache": self._cache})
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for process in self._processes:
-            process.kill()
-            process.wait()
-        for reader in self._readers:
-            reader.join()
-        for process in self._processes:
-            for pipe in (process.stdin, process.stdout):
-                if pipe is not None:
-                    with contextlib.suppress(OSError):
-                        pipe.close()
-
-    def broadcast(self, message: dict[str, Any]) -> None:
-        """Give every worker the same message and wait until all have answered."""
-        for number in range(len(self._processes)):
-            self._give(number, message)
-        for _ in self._processes:
-            self._answer()
-
-    def run(
-        self, tasks: Iterator[dict[str, Any]], step: Callable[[tuple[int, int]], None]
-    ) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-        """Have the tasks done; yields each with its answer as they come; ``step`` gets their progress."""
-        busy: dict[int, dict[str, Any]] = {}
-        idle = list(range(len(self._processes)))
-        exhausted = False
-        while True:
-            while idle and not exhausted:
-                task = next(tasks, None)
-                if task is None:
-                    exhausted = True
-                else:
-                    number = idle.pop(0)
-                    self._give(number, task)
-                    busy[number] = task
-            if not busy:
-                return
-            number, answer = self._answer()
-            if "progress" in answer:
-                step((answer["progress"][0], answer["progress"][1]))
-                continue
-            idle.append(number)
-            yield busy.pop(number), answer["done"]
-
-    def _give(self, number: int, message: dict[str, Any]) -> None:
-        pipe = self._processes[number].stdin
-        assert pipe is not None
-        try:
-            pipe.write(msgpack.packb(message))
-            pipe.flush()
-        except BrokenPipeError:
-            self._failed(number)
-
-    def _answer(self) -> tuple[int, dict[str, Any]]:
-        """The next answer of any worker. Raises ``Cancelled``, or ``IndexFault`` where a worker failed."""
-        while True:
-            if self._cancel.is_set():
-                raise Cancelled("the build was cancelled")
-            try:
-                number, answer = self._answers.get(timeout=0.1)
-            except queue.Empty:
-                continue
-            if answer is None:
-                self._failed(number)
-            elif "error" in answer:
-                log.error("a build worker failed:\n%s", answer["trace"])
-                raise write_fault(self._destination, answer["error"])
-            else:
-                return number, answer
-
-    def _failed(self, number: int) -> None:
-        """Raise the fault of a worker that ended without an answer."""
-        status = self._processes[number].wait()
-        how = f"with status {status}"
-        if status < 0:
-            how = f"by {signal.Signals(-status).name}"
-        text = self._logs[number].read_text(errors="replace").strip()
-        log.error("a build worker ended %s:\n%s", how, text)
-        reason = f": {text.splitlines()[-1]}" if text else ""
-        raise IndexFault(f"a build worker ended {how}{reason}", "Build again; the log has the details.")
-
-    def _read(self, number: int, process: subprocess.Popen[bytes]) -> None:
-        """Queue the answers of one worker, and ``None`` when there are no more."""
-        unpacker = msgpack.Unpacker(raw=False, max_buffer_size=0)
-        assert process.stdout is not None
-        descriptor = process.stdout.fileno()
-        while data := os.read(descriptor, 1 << 20):
-            unpacker.feed(data)
-            for answer in unpacker:
-                self._answers.put((number, answer))
-        self._answers.put((number, None))
-
-
-def kernels_id() -> str:
-    """A name for the sources of the compiled kernels: 16 hex digits.
-
-    numba notices a stale cache by the file of a function, not by those of the functions that it calls, so a
-    directory of its cache is named by all of them.
-    """
-    package = Path(__file__).parent.parent
-    sources = b"".join((package / name).read_bytes() for name in _KERNEL_SOURCES)
-    return hashlib.sha256(sources).hexdigest()[:16]
-
-
-def _numba_cache() -> str:
-    """The directory for compiled kernels, made if it can be; empty where it cannot. Others are removed."""
-    directory = cache_dir() / "numba" / kernels_id()
-    try:
-        private_dir(directory)
-        for other in directory.parent.iterdir():
-            if other != directory:
-                shutil.rmtree(other, ignore_errors=True)
-    except OSError:
-        return ""
-    return str(directory) if os.access(directory, os.W_OK) else ""

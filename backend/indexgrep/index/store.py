@@ -34,10 +34,12 @@ from typing import Any
 from ..errors import IndexCorrupt, IndexFault, IndexLocked
 from ..grams.frequent import Frequent
 from ..runtime import cache_dir, private_dir, root_key
-from .builder import TEMPORARY, Progress, ReadBlob, build, write_fault
+from .builder import Progress, ReadBlob, build
 from .format import LOOKUP, POSTINGS, read_header
+from .placing import TEMPORARY, write_fault
 from .reader import Index
 from .stamps import remove_unfinished
+from .workers import Workers
 
 #: Bytes that all indexes together may take; ``INDEXGREP_CACHE_BUDGET`` overrides it.
 BUDGET = 8 << 30
@@ -175,7 +177,7 @@ class Store:
         paths: Sequence[bytes],
         *,
         commit: str = "",
-        workers: int | None = None,
+        workers: Workers | None = None,
         read_blob: ReadBlob | None = None,
         progress: Progress | None = None,
         cancel: threading.Event | None = None,

@@ -22,6 +22,7 @@ from ..pattern.query import Literal
 from .builder import build
 from .format import LOOKUP, POSTINGS
 from .reader import Index
+from .workers import Workers
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def variants(
     paths: Sequence[bytes],
     cs: Sequence[float],
     queries: Sequence[bytes],
-    workers: int | None = None,
+    workers: Workers | None = None,
 ) -> list[Variant]:
     """Build an index for each c in ``cs`` and ask it the literals ``queries``, without regard to case.
 

@@ -1,8 +1,8 @@
 """The process that does a builder's work: extraction and merging, one process a core.
 
-It is started as ``python -m indexgrep.index.worker`` by ``index.builder``, takes tasks on its standard input
+It is started as ``python -m indexgrep.index.worker`` by ``index.workers``, takes tasks on its standard input
 and answers on its standard output, both as msgpack maps one after another. It ends as soon as its input does,
-also in the middle of a task: a worker never outlives its builder.
+also in the middle of a task: a worker never outlives who started it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import msgpack
 import numpy as np
 import numpy.typing as npt
 
+from .. import memory
 from ..grams.frequent import Frequent
 from ..grams.scan import KEYS_PER_BYTE, LOWER, POWERS
 from ..grams.weights import weights
@@ -45,12 +46,18 @@ class Worker:
 
         self._kernels = kernels
         self._send = send
-        self._buffer = TextBuffer(2 * BATCH)
         self._keys = np.empty(KEYS_PER_BYTE * kernels.PIECE, np.uint32)
-        self._frequent = Frequent.empty()
+        self._frequent: Frequent | None = None
+        self._buffer = TextBuffer(0)
         self._table = np.empty(0, np.uint64)
         self._slots = np.empty(0, np.uint32)
         self._owners = np.empty(0, np.uint32)
+
+    def release(self) -> None:
+        """Forget the job that is done: what its tasks left for one another, and the memory. No answer."""
+        self._frequent = None
+        self._release()
+        memory.give_back(now=True)
 
     def sample(
         self, root: bytes, paths: list[bytes], contents: list[bytes | None], bits: int, out: str
@@ -81,7 +88,7 @@ class Worker:
         return {}
 
     def frequent(self, path: str) -> dict[str, Any]:
-        """Take the frequent set (its bits, a file) that ``collect`` selects by."""
+        """Take the frequent set (its bits, a file) that the job's ``collect`` tasks select by."""
         self._frequent = Frequent(np.fromfile(path, np.uint8))
         return {}
 
@@ -93,6 +100,7 @@ class Worker:
 
         Answers the documents' signatures, content ids, flags and text sizes, and the runs.
         """
+        assert self._frequent is not None
         if not len(self._table):
             self._table = np.zeros(1 << TABLE_BITS, np.uint64)
             self._slots = np.empty(RUN_POSTINGS, np.uint32)
@@ -172,10 +180,13 @@ class Worker:
         """Give back the memory that only extraction needs."""
         self._buffer = TextBuffer(0)
         self._table = np.empty(0, np.uint64)
-        self._slots = self._owners = np.empty(0, np.uint32)
+        self._slots = np.empty(0, np.uint32)
+        self._owners = np.empty(0, np.uint32)
 
     def _batches(self, root: bytes, paths: list[bytes], contents: list[bytes | None]) -> Any:
         """Read the documents batch by batch into the buffer; yields the first one's place and their texts."""
+        self._buffer.clear()
+        self._buffer.reserve(2 * BATCH)
         first = 0
         while first < len(paths):
             self._buffer.clear()
@@ -240,6 +251,7 @@ def _receive(tasks: queue.SimpleQueue[dict[str, Any]]) -> None:
 
 
 def main() -> None:
+    memory.use_one_arena()
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # nothing that a library prints may get among the answers
 
@@ -255,7 +267,9 @@ def main() -> None:
         send({"done": {}})
         while True:
             task = tasks.get()
-            send({"done": getattr(worker, task.pop("task"))(**task)})
+            answer = getattr(worker, task.pop("task"))(**task)
+            if answer is not None:
+                send({"done": answer})
     except BrokenPipeError:
         pass
     except BaseException as error:

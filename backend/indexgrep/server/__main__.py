@@ -121,7 +121,7 @@ def _serve(root: str, idle_s: float, force_root: bool, auto_build: bool, reports
     import signal
     import socket
 
-    from .memory import use_one_arena
+    from ..memory import use_one_arena
     from .service import Server
 
     use_one_arena()

@@ -17,11 +17,11 @@ import traceback
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from .. import runtime
+from .. import memory, runtime
 from ..errors import Cancelled, IndexGrepError, ServerError
 from ..overlay.buffers import Snapshot
 from ..request import FileResult, SearchRequest, Summary
-from . import memory, protocol
+from . import protocol
 from .interface import Session
 
 log = logging.getLogger("indexgrep.server")

@@ -28,11 +28,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from .. import __version__, runtime
+from .. import __version__, memory, runtime
 from ..errors import Cancelled, IndexGrepError, RootError
 from ..overlay.buffers import Snapshot, merged
 from ..request import SearchRequest
-from . import memory, protocol
+from . import protocol
 from .connection import Connection
 from .interface import Session
 from .query import Query, going, in_thread, internal_error

@@ -1,9 +1,10 @@
-"""Keeping the server small: what searches took is given back to the system when they end.
+"""Keeping processes small: what a search or a build took is given back to the system when it ends.
 
-Each search runs in a thread, and glibc would give each thread an arena of its own to allocate from, which
-keeps what was freed in it. So the server uses one arena, and has it trimmed now and then. Measured on the
-Linux tree, resident after 25 different queries: 94 MB so, 142 MB with an arena for each thread, 170 MB
-without trimming. Other C libraries have neither call, and nothing is done there.
+glibc keeps what was freed for later, in an arena of its own for each thread. The server runs each search in
+a thread, so it uses one arena, and has it trimmed now and then. Measured on the Linux tree, resident after
+25 different queries: 94 MB so, 142 MB with an arena for each thread, 170 MB without trimming. A build process
+between two builds of the Python library: 135 MB, 260 MB without trimming. Other C libraries have neither
+call, and nothing is done there.
 """
 
 from __future__ import annotations
