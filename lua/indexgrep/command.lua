@@ -153,7 +153,9 @@ function M.status_lines(status)
     table.insert(lines, ("fresh  by %s"):format(text))
   end
   if type(status.overlay) == "number" then
-    table.insert(lines, ("beside %d files that the index does not stand for"):format(status.overlay))
+    local hot = tonumber(status.hot)
+    local which = hot and hot < status.overlay and (" (%d read at every search)"):format(hot) or ""
+    table.insert(lines, ("beside %d files that the index does not stand for%s"):format(status.overlay, which))
   end
   table.insert(lines, ("log    %s"):format(tostring(status.log)))
   return lines

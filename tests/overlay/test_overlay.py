@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from indexgrep.runtime import cache_dir
 from indexgrep.search import Session
 from support.server_harness import eventually
 
-from .conftest import age, agree, ask, git, layers, settle, write
+from .conftest import LOW, age, agree, ask, git, layers, settle, write
 
 Open = Callable[..., Session]
 
@@ -194,6 +195,26 @@ def test_a_folder_without_git_has_layers_too(tmp_path: Path, open_session: Open,
     settle(session)
     assert layers(session) == [("segment", 3), ("base", 11)]
     agree(session, rg, root)
+
+
+def test_files_that_are_always_written_wait_and_do_not_hold_up_others(
+    tree: Path, open_session: Open, rg: str
+) -> None:
+    session = open_session(tree, build=True, policy=replace(LOW, rest=1e6))
+    busy = ("busy1.txt", "busy2.txt", "busy3.txt")
+    write(tree, *busy, text="new thing in {}")
+    age()
+    settle(session)
+    write(tree, *busy, text="once more in {}")
+    age()
+    settle(session)
+    assert layers(session) == [("segment", 0), ("base", 20)]
+    write(tree, "other1.txt", "other2.txt", "other3.txt", text="new thing in {}")
+    age()
+    settle(session)
+    assert layers(session) == [("segment", 3), ("segment", 0), ("base", 20)]
+    assert session.status()["hot"] == 3
+    agree(session, rg, tree)
 
 
 def test_unreadable_and_future_files_are_not_tried_again_and_again(

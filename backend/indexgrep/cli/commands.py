@@ -158,7 +158,7 @@ def _show_status(status: dict[str, Any], *, as_json: bool) -> None:
         reason = status.get("freshness_reason")
         lines.append(("freshness", f"{status['freshness']}: {reason}" if reason else status["freshness"]))
     if "overlay" in status:
-        lines.append(("overlay", f"{status['overlay']:,}"))
+        lines.append(("overlay", _overlay(status, index)))
     if status.get("pid") and status.get("socket"):
         seconds = int(status.get("uptime_s", 0))
         lines += [
@@ -171,6 +171,15 @@ def _show_status(status: dict[str, Any], *, as_json: bool) -> None:
         lines.append(("server", "not running"))
     lines.append(("log", status.get("log") or log_path()))
     _print("\n".join(f"{name + ':':<11} {value}" for name, value in lines))
+
+
+def _overlay(status: dict[str, Any], index: dict[str, Any]) -> str:
+    """The files that no base stands for, and what becomes of them."""
+    text = f"{status['overlay']:,}"
+    segments = sum(layer["kind"] == "segment" for layer in index.get("layers", ()))
+    if "hot" in status and status["overlay"]:
+        text += f": {status['hot']:,} read at every search, the rest in {segments} segments"
+    return text
 
 
 def _server(arguments: list[str]) -> int:

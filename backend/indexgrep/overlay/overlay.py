@@ -59,7 +59,8 @@ class Overlay:
         #: The hot files that maintenance has nothing to do for, unless ``_again`` has passed.
         self._settled: frozenset[bytes] | None = None
         self._again = 0.0
-        self._next_flush = 0.0
+        #: Files that were flushed, and when they may be again, by the monotonic clock.
+        self._resting: dict[bytes, float] = {}
         self._view = View(tuple(self._open()))
 
     def close(self) -> None:
@@ -141,7 +142,7 @@ class Overlay:
         with self._working:
             view = self.refreshed()
             if not force and self.state(view) == "ready":
-                self._settled, self._next_flush = None, 0.0
+                self._settled, self._resting = None, {}
                 while self._step(cancel, eager=True):
                     view = self.refreshed()
                 if self.state(view) == "ready":
@@ -196,13 +197,13 @@ class Overlay:
         unknown = [path for path in due if self._hashed.get(path) != looked_at[path]]
         if unknown:
             return self._adopt(view, unknown, looked_at, cancel) or not cancel.is_set()
-        if due and now < self._next_flush:
-            self._again = min(self._again, self._next_flush)
-        elif due and self.state(view) == "stale":
+        due = self._rested(due, now)
+        if due and self.state(view) == "stale":
             pass  # a full build is the better way
-        elif due and (eager or self._due(looked_at, False)):
+        elif due and (eager or self._due({path: looked_at[path] for path in due}, False)):
             self._flush(view, {path: looked_at[path] for path in due}, cancel)
-            self._next_flush = time.monotonic() + self.policy.rest * (time.monotonic() - now)
+            ended = time.monotonic()
+            self._resting.update(dict.fromkeys(due, ended + self.policy.rest * (ended - now)))
             return True
         self._settled = view.hot
         return False
@@ -223,6 +224,14 @@ class Overlay:
         if not eager and len(due) <= self.policy.hot_files and size <= self.policy.hot_bytes:
             return []
         return sorted(due)
+
+    def _rested(self, due: list[bytes], now: float) -> list[bytes]:
+        """Those of ``due`` that may be flushed now: all but those that just were."""
+        self._resting = {path: then for path, then in self._resting.items() if then > now}
+        waiting = [self._resting[path] for path in due if path in self._resting]
+        if waiting:
+            self._again = min(self._again, *waiting)
+        return [path for path in due if path not in self._resting]
 
     def _look(self, paths: Iterable[bytes]) -> dict[bytes, Signature]:
         """The present signatures of those of ``paths`` that are regular files."""

@@ -28,6 +28,6 @@ class Policy:
     #: the second.
     quiet_s: float = 0.2
     unrest_s: float = 1.0
-    #: After making a segment, the next waits so many times as long as it took: a file that is always being
-    #: written must not keep a core busy.
+    #: Files that the last segment had already wait so many times as long as it took to make: those that are
+    #: always being written must not keep a core busy.
     rest: float = 3.0
