@@ -30,6 +30,7 @@ from ..index.format import POSTINGS
 from ..index.reader import Index
 from ..index.stamps import read_stamps, stamps_path
 from ..index.store import Store, Stored, find_commit
+from ..index.workers import Workers
 from ..runtime import root_key
 from ..tree.commit import Blobs, distance, head_commit
 from ..tree.root import Root
@@ -204,6 +205,7 @@ def layer_with_stamps(root: Root, index: Index) -> Layer:
 def build_base(
     root: Root,
     paths: list[bytes],
+    workers: Workers,
     progress: Callable[[dict[str, Any]], None] | None,
     cancel: threading.Event | None,
 ) -> Layer:
@@ -229,6 +231,7 @@ def build_base(
                 paths,
                 commit="" if commit is None else commit.id,
                 stamps_key=key_of(root),
+                workers=workers,
                 read_blob=read_blob,
                 progress=progress,
                 cancel=cancel,

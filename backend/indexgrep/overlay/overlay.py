@@ -29,6 +29,7 @@ from ..errors import IndexCorrupt, IndexFault
 from ..index.reader import Index
 from ..index.stamps import write_stamps
 from ..index.store import Store
+from ..index.workers import Workers
 from ..tree.monitor import Monitor
 from ..tree.root import Root
 from ..tree.signature import Signature, is_racy, signature_of
@@ -52,6 +53,7 @@ class Overlay:
         #: Why the last index was not usable, or could not be made.
         self.fault = ""
         self._lock = threading.Lock()  # over the monitor's refreshes and the view they make
+        self._workers = Workers()
         self._working = threading.Lock()  # held by the build or the step of maintenance at work
         #: Signatures with which hot files were hashed in vain, and with which a flush could not index them.
         self._hashed: dict[bytes, Signature] = {}
@@ -66,6 +68,7 @@ class Overlay:
     def close(self) -> None:
         """Free watches and processes. A build or step that still runs is to be cancelled before."""
         self.monitor.close()
+        self._workers.close()
         with self._lock:
             self._view = View()
 
@@ -148,7 +151,7 @@ class Overlay:
                 if self.state(view) == "ready":
                     return
             try:
-                base = bases.build_base(self.root, view.paths(), progress, cancel)
+                base = bases.build_base(self.root, view.paths(), self._workers, progress, cancel)
             except IndexFault as error:
                 self.fault = f"the index could not be built: {error.message}"
                 raise
@@ -302,6 +305,7 @@ class Overlay:
             commit=self.root.head(),
             stamps_key=bases.key_of(self.root),
             frequent=base_of(view).index.frequent,
+            workers=self._workers,
             cancel=cancel,
         )
         segment = bases.layer_with_stamps(self.root, index)
