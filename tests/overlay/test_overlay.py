@@ -270,6 +270,16 @@ def test_the_keeper_does_all_this_by_itself(tree: Path, open_session: Open, rg: 
     agree(session, rg, tree)
 
 
+def test_an_index_in_use_stays_used(tree: Path, open_session: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that it is not the first to go when the cache is full."""
+    monkeypatch.setattr("indexgrep.overlay.keeper._TOUCH_S", 0.0)
+    session = open_session(tree, build=True, keep=True)
+    [stored] = bases.store_of(session.root).stored()
+    os.utime(stored.directory / "used", (1, 1))
+    write(tree, "new.txt")
+    eventually(lambda: bases.store_of(session.root).stored()[0].used > 1)
+
+
 def test_without_a_watch_the_keeper_acts_on_what_queries_find(
     tree: Path, open_session: Open, rg: str
 ) -> None:

@@ -21,6 +21,8 @@ _LOCKED_S = 1.0
 _FAILED_S = 30.0
 #: The longest sleep, in seconds.
 _SLEEP_S = 600.0
+#: How often the indexes in use are marked as such, in seconds: those that are not used are removed first.
+_TOUCH_S = 3600.0
 
 
 class Keeper:
@@ -29,6 +31,7 @@ class Keeper:
     def __init__(self, overlay: Overlay) -> None:
         self._overlay = overlay
         self._cancel = threading.Event()
+        self._touched = time.monotonic()
         self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
         self._thread.start()
 
@@ -67,6 +70,9 @@ class Keeper:
             self._overlay.refreshed()
         while not self._cancel.is_set() and self._overlay.maintain(self._cancel):
             pass
+        if time.monotonic() > self._touched + _TOUCH_S:
+            self._touched = time.monotonic()
+            self._overlay.touch()
         return min(self._overlay.again_in, _SLEEP_S)
 
     def _let_rest(self) -> None:

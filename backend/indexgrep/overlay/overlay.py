@@ -125,6 +125,12 @@ class Overlay:
         if isinstance(error, IndexCorrupt) and index.is_on_disk():
             self._store_of(index).quarantine(index.directory.name)
 
+    def touch(self) -> None:
+        """Mark the indexes in use as used."""
+        for layer in self._view.layers:
+            if layer.index.is_on_disk():
+                self._store_of(layer.index).touch(layer.index.directory.name)
+
     def _store_of(self, index: Index) -> Store:
         """The store that an index lies in: that of another clone, perhaps."""
         store = bases.store_of(self.root)
