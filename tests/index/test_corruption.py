@@ -139,6 +139,39 @@ def test_every_flipped_byte_of_the_lists_is_noticed_by_who_reads_it(copy: Path) 
         assert index.documents_of(entry).tolist() == before
 
 
+def test_content_ids_that_are_damaged_while_the_index_is_open(copy: Path) -> None:
+    """What is read later is held against its hash again, whichever documents are asked for."""
+    index = Index(copy)
+    before = index.contents_of(np.array([2, 0, 2]))
+    assert before[0] == before[2] != before[1]
+    assert len(index.contents_of(np.array([], np.int64))) == 0
+    with open(copy / POSTINGS, "rb") as file:
+        header, starts, _ = layout.read_header(file, POSTINGS, os.stat(copy / POSTINGS).st_size)
+    size = header.sections["contents"][0]
+    assert size == 16 * index.document_count
+    for place in (0, size // 2, size - 1):
+        with open(copy / POSTINGS, "r+b") as file:
+            file.seek(starts["contents"] + place)
+            byte = file.read(1)[0]
+            file.seek(starts["contents"] + place)
+            file.write(bytes([byte ^ 0x10]))
+            file.flush()
+            with pytest.raises(IndexCorrupt, match="contents"):
+                index.contents_of(np.array([0]))
+            with pytest.raises(IndexCorrupt, match="contents"):
+                Index(copy)
+            file.seek(starts["contents"] + place)
+            file.write(bytes([byte]))
+    assert index.contents_of(np.array([2, 0, 2])).tobytes() == before.tobytes()
+
+
+def test_an_index_of_the_first_version_is_never_read(copy: Path) -> None:
+    for kind in KINDS:
+        rewritten(copy / kind, kind, lambda fields: fields.update(version=1))
+        with pytest.raises(IndexCorrupt, match="version 1"):
+            Index(copy)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_cut_and_extended_files(copy: Path, truth: Any, kind: str) -> None:
     path = copy / kind

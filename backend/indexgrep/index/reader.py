@@ -1,8 +1,8 @@
 """Reading an index: the document table in memory, the lookup table mapped, lists read on demand.
 
 The format is described in ``index.format``. Everything a file says is checked before it is used: headers and
-sections by their hashes when the index is opened, the blocks of posting lists by theirs each time they are
-read, and all numbers against what they count. What does not hold raises ``IndexCorrupt``.
+sections by their hashes when the index is opened, what is read later (posting lists, content ids) by theirs
+each time it is read, and all numbers against what they count. What does not hold raises ``IndexCorrupt``.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Index:
     def _open_postings(self, path: Path) -> Header:
         with open(path, "rb", buffering=0) as file:
             size = os.fstat(file.fileno()).st_size
-            header, starts, self._postings_hash = read_header(file, POSTINGS, size)
+            header, starts, identity = read_header(file, POSTINGS, size)
             count = header.documents
 
             def section(name: str, expected: int | None) -> bytes:
@@ -108,8 +108,9 @@ class Index:
             lengths = np.frombuffer(section("path_lengths", 2 * count), "<u2")
             self._ends = np.cumsum(lengths, dtype=np.int64)
             self._paths = _decompress(section("paths", None), int(self._ends[-1]) if count else 0)
-            section("contents", CONTENT.itemsize * count)  # verified here, read when asked for
+            section("contents", CONTENT.itemsize * count)
             self._contents_start = starts["contents"]
+            self._contents_hash = header.sections["contents"][1]
             #: uint8, the flags of each document (``index.format``).
             self.flags: npt.NDArray[np.uint8] = np.frombuffer(section("flags", count), np.uint8)
             #: uint64, bytes of text that were scanned, of each document.
@@ -129,6 +130,8 @@ class Index:
             self._postings = os.dup(file.fileno())
             self._release = weakref.finalize(self, os.close, self._postings)
         self.document_count = count
+        #: Tells this index from every other, also from another in the same place: the header hash.
+        self.identity = identity
         #: The commit that the index stands for (hex), or empty.
         self.commit = header.commit
         #: Documents whose text is not fully indexed, ascending: candidates of every query.
@@ -141,7 +144,7 @@ class Index:
         with open(path, "rb", buffering=0) as file:
             size = os.fstat(file.fileno()).st_size
             header, starts, _ = read_header(file, LOOKUP, size)
-            if header.postings_hash != self._postings_hash or header.documents != postings.documents:
+            if header.postings_hash != self.identity or header.documents != postings.documents:
                 raise IndexCorrupt("the lookup file belongs to another postings file")
             sizes = {name: length for name, (length, _) in header.sections.items()}
             keys = sizes["keys"] // 4
@@ -157,8 +160,6 @@ class Index:
                 raise IndexCorrupt("the lookup file's sections do not fit together")
             _check_lookup(file, header, starts, size, self.document_count, self._lists_size)
             self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        #: What tells this index from any other: the header hash of its postings.
-        self.identity: int = self._postings_hash
         #: Bytes of the lookup file.
         self.lookup_size = size
 
@@ -235,14 +236,18 @@ class Index:
         return np.fromiter((numbers.get(path, -1) for path in paths), np.int64, len(paths))
 
     def contents_of(self, documents: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
-        """The content ids (``format.CONTENT``) of some documents; zeros for a file that was not read.
+        """The content ids (``format.CONTENT``) of some documents, in their order.
 
-        Raises ``IndexFault`` where they cannot be read.
+        Zeros stand for a file that was not read in full, and are no content's id. The ids of all documents
+        are read, so ask for many at once. Raises ``IndexFault`` where they cannot be read, ``IndexCorrupt``
+        where they are damaged.
         """
         try:
             data = _pread(self._postings, CONTENT.itemsize * self.document_count, self._contents_start)
         except OSError as error:
             raise IndexFault(f"cannot read the index in {self.directory}: {error.strerror}") from error
+        if xxhash.xxh3_64_intdigest(data) != self._contents_hash:
+            raise IndexCorrupt("section contents is damaged")
         return np.frombuffer(data, CONTENT)[documents]
 
     # Queries

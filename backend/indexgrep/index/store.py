@@ -38,7 +38,7 @@ from .builder import Progress, ReadBlob, build
 from .format import LOOKUP, POSTINGS, read_header
 from .placing import TEMPORARY, write_fault
 from .reader import Index
-from .stamps import remove_unfinished
+from .stamps import tidy
 from .workers import Workers
 
 #: Bytes that all indexes together may take; ``INDEXGREP_CACHE_BUDGET`` overrides it.
@@ -225,7 +225,7 @@ class Store:
             if TEMPORARY in entry.name:
                 shutil.rmtree(entry.path, ignore_errors=True)
             elif entry.is_dir(follow_symlinks=False):
-                remove_unfinished(Path(entry.path))
+                tidy(Path(entry.path))
 
 
 def listing(cache: Path | None = None) -> list[Stored]:
