@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from indexgrep.errors import Cancelled
 from indexgrep.fold import fold
+from indexgrep.grams.frequent import Frequent
 from indexgrep.index import Index, Workers, worker
 from indexgrep.index.builder import build
 from indexgrep.index.documents import TextBuffer
@@ -73,6 +74,41 @@ def test_every_document_that_satisfies_a_query_is_a_candidate(
     build(str(root), paths, root / "index", fraction=fraction, workers=WorkersHere())
     index = Index(root / "index")
     assert index.paths() == paths
+    assert_sound(index, texts, data)
+    index.close()
+
+
+def frequent_sets() -> st.SearchStrategy[Frequent]:
+    """Sets of any size, from nothing to everything."""
+    bits = st.integers(0, 13).flatmap(lambda size: st.binary(min_size=1 << size, max_size=1 << size))
+    return st.one_of(
+        st.sampled_from([Frequent.empty(), Frequent.full()]),
+        bits.map(lambda data: Frequent(np.frombuffer(data, np.uint8))),
+        st.tuples(st.integers(0, 20), st.integers(0, 99), st.floats(0, 1)).map(
+            lambda drawn: Frequent(
+                np.packbits(np.random.default_rng(drawn[1]).random(8 << drawn[0]) < drawn[2])
+            )
+        ),
+    )
+
+
+@given(documents(), frequent_sets(), st.data())
+@settings(max_examples=60)
+def test_the_same_with_any_frequent_set(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[bytes], frequent: Frequent, data: st.DataObject
+) -> None:
+    """Segments are made with the set of another index, which fits their texts by chance only."""
+    root = tmp_path_factory.mktemp("documents")
+    paths = write_files(root, {b"%03d" % number: text for number, text in enumerate(texts)})
+    build(str(root), paths, root / "index", frequent=frequent, workers=WorkersHere())
+    index = Index(root / "index")
+    assert index.frequent.bits.tobytes() == frequent.bits.tobytes()
+    assert_sound(index, texts, data)
+    index.close()
+
+
+def assert_sound(index: Index, texts: list[bytes], data: st.DataObject) -> None:
+    """Ask an index of ``texts`` some queries."""
     stripped = [text.removeprefix(b"\xef\xbb\xbf") for text in texts]
     for _ in range(8):
         query = data.draw(queries([fold(text) for text in texts]))
@@ -80,7 +116,6 @@ def test_every_document_that_satisfies_a_query_is_a_candidate(
         true = true_documents(stripped, query)
         assert found.documents is None or true <= set(found.documents.tolist())
         assert found.count <= len(texts)
-    index.close()
 
 
 def queries(folded: list[bytes]) -> st.SearchStrategy[Query]:
@@ -328,6 +363,26 @@ def test_what_the_working_tree_lacks_comes_from_read_blob(tmp_path: Path, build_
     found = index.candidates(Literal(b"in the store")).documents
     assert found is not None
     assert index.paths_of(found) == [b"gone", b"stored"]
+
+
+def test_an_index_made_with_the_frequent_set_of_another(tmp_path: Path, build_here: None) -> None:
+    """With the set of the same files it is the same index, and no file is read to find the set."""
+    random = np.random.default_rng(3)
+    words = [bytes(random.integers(97, 123, 9, np.uint8)) for _ in range(300)]
+    files = {
+        b"%03d" % n: b" ".join(words[n] for n in random.integers(0, len(words), 200)) for n in range(100)
+    }
+    paths = write_files(tmp_path, files)
+    build(str(tmp_path), paths, tmp_path / "first")
+    frequent = Index(tmp_path / "first").frequent
+    assert frequent.bits.any()
+    reports: list[dict[str, Any]] = []
+    build(str(tmp_path), paths, tmp_path / "second", frequent=frequent, progress=reports.append)
+    assert [report["phase"] for report in reports if report["phase"] == "sample"] == []
+    for name in (POSTINGS, LOOKUP):
+        assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
+    build(str(tmp_path), [], tmp_path / "nothing", frequent=frequent)
+    assert Index(tmp_path / "nothing").frequent.bits.tobytes() == frequent.bits.tobytes()
 
 
 def test_progress(tmp_path: Path) -> None:
