@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from indexgrep.errors import IndexLocked
+from indexgrep.errors import IndexFault, IndexLocked
 from indexgrep.overlay import bases
 from indexgrep.runtime import cache_dir
 from indexgrep.search import Session
@@ -229,6 +230,24 @@ def test_unreadable_and_future_files_are_not_tried_again_and_again(
     assert session.status()["hot"] == 4
     assert settle(session) == 0
     agree(session, rg, tree)
+
+
+def test_what_cannot_be_indexed_is_told_and_searched_all_the_same(
+    tree: Path, open_session: Open, rg: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = open_session(tree, build=True)
+    write(tree, "new1.txt", "new2.txt", "new3.txt", text="new thing in {}")
+    age()
+    with monkeypatch.context() as patch:
+        fails = OSError(errno.ENOSPC, "No space left on device")
+        patch.setattr("indexgrep.index.store.private_dir", lambda path: (_ for _ in ()).throw(fails))
+        with pytest.raises(IndexFault, match="No space left"):
+            settle(session)
+        assert "No space left" in session.status()["index"]["fault"]
+        agree(session, rg, tree)
+    settle(session)
+    assert session.status()["index"]["fault"] == ""
+    assert layers(session) == [("segment", 3), ("base", 20)]
 
 
 def test_while_another_builds_maintenance_waits(tree: Path, open_session: Open, rg: str) -> None:

@@ -25,7 +25,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from ..errors import IndexCorrupt, IndexFault
+from ..errors import IndexCorrupt, IndexFault, IndexLocked
 from ..index.reader import Index
 from ..index.stamps import write_stamps
 from ..index.store import Store
@@ -185,7 +185,18 @@ class Overlay:
     def _step(self, cancel: threading.Event, *, eager: bool = False) -> bool:
         """See ``maintain``; ``eager`` indexes hot files however few there are."""
         view = self._view
-        return bool(view.layers) and (self._index_hot(view, cancel, eager) or self._thin(view, cancel))
+        if not view.layers:
+            return False
+        try:
+            done = self._index_hot(view, cancel, eager) or self._thin(view, cancel)
+        except IndexLocked:
+            raise
+        except IndexFault as error:
+            self.fault = f"changed files could not be indexed: {error.message}"
+            raise
+        if done:
+            self.fault = ""
+        return done
 
     @property
     def again_in(self) -> float:
