@@ -12,6 +12,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -190,6 +191,9 @@ class Traversal:
         finally:
             if descriptor >= 0:
                 os.close(descriptor)
+        if not entered:
+            names.sort()
+            return [Run(item.directory, names, [statuses[name] for name in names] if statuses else [])]
         path = item.path if item.path.endswith(b"/") else item.path + b"/"
         order = sorted(names + [name + b"/" for name in entered], reverse=True)
         items: list[Directory | Run] = []
@@ -242,6 +246,12 @@ class Traversal:
     ) -> list[bytes]:
         """Fill ``statuses``; returns the names that are still files and not too large."""
         follow, limit = self.selection.follow, self.selection.max_filesize
+        if limit is None:  # all at once is faster, and hardly ever fails
+            with suppress(OSError):
+                found = [files[name].stat(follow_symlinks=follow) for name in names]
+                if all(map(stat.S_ISREG, [status.st_mode for status in found])):
+                    statuses.update(zip(names, found, strict=True))
+                    return names
         for name in names:
             try:
                 status = files[name].stat(follow_symlinks=follow)
