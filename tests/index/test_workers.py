@@ -110,13 +110,12 @@ def test_between_jobs_memory_is_given_back(tmp_path: Path) -> None:
         if report["phase"] in ("sample", "merge"):  # before the first document, and after the last
             seen.append(resident())
 
+    seen: list[int] = []
     with closing(Workers(1)) as one:
-        for number in range(2):
-            seen: list[int] = []
-            build(str(tmp_path), paths, tmp_path / f"index{number}", workers=one, progress=note)
-            before, full = seen
-            assert full > before + (60 << 20)
-            eventually(lambda full=full: resident() < full - (50 << 20))  # type: ignore[misc]
+        build(str(tmp_path), paths, tmp_path / "index", workers=one, progress=note)
+        before, full = seen
+        assert full > before + (60 << 20)
+        eventually(lambda: resident() < full - (50 << 20))
 
 
 def test_one_that_died_between_jobs_is_replaced(tmp_path: Path, two: Workers) -> None:

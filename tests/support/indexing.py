@@ -33,8 +33,8 @@ class WorkerHere:
         fields = msgpack.unpackb(msgpack.packb(task))  # as it would arrive
         return msgpack.unpackb(msgpack.packb(getattr(self._worker, fields.pop("task"))(**fields)))  # type: ignore[no-any-return]
 
-    def broadcast(self, message: dict[str, Any]) -> None:
-        self._do(message)
+    def broadcast(self, message: dict[str, Any]) -> list[dict[str, Any]]:
+        return [self._do(message)]
 
     def run(
         self, tasks: Iterator[dict[str, Any]], step: Callable[[tuple[int, int]], None]

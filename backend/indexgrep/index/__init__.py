@@ -10,9 +10,10 @@ varint     posting lists as gaps
 candidates from a pattern's strings to the documents that may match, and why
 documents  from a file to the text that is indexed
 builder    planning and running a build
+merge      one index of several, without reading files
 placing    a finished index takes its place
 workers    the build processes, kept between jobs
-worker     the process that extracts and merges
+worker     the process that extracts, merges and joins
 runs       sorted runs, between the two
 kernels    the compiled loops
 store      where indexes live: locks, disk budget, quarantine
@@ -22,8 +23,9 @@ variants   figures for the choice of what is stored
 
 from .builder import build
 from .candidates import Candidates
+from .merge import Source, SourceCorrupt
 from .reader import Index
 from .store import Store, Stored, listing
 from .workers import Workers
 
-__all__ = ["Candidates", "Index", "Store", "Stored", "Workers", "build", "listing"]
+__all__ = ["Candidates", "Index", "Source", "SourceCorrupt", "Store", "Stored", "Workers", "build", "listing"]

@@ -161,6 +161,7 @@ class _Build:
             lengths=table[1],
             counts=table[2],
             lists=[Path(part["lists"]) for part in parts],
+            cancel=self._cancel,
         )
         if stamps_key:
             write_stamps(directory, stamps_key, identity, signatures)

@@ -1,4 +1,5 @@
-"""The builder's compiled loops: counting the sample, collecting postings, encoding runs, merging runs.
+"""The compiled loops of builds and merges: counting the sample, collecting postings, encoding runs, merging
+runs, joining the lists of indexes.
 
 Only worker processes import this (see ``grams.kernels``).
 
@@ -313,8 +314,191 @@ def _merge(
     totals[1] = written
 
 
+def _decode(
+    data: Any, start: int, stop: int, count: int, bitmap_bytes: int, documents: int, numbers: Any, out: Any
+) -> int:
+    """Write the new numbers of the documents in a list to ``out``; how many they are, or -1: malformed.
+
+    The list is ``data[start:stop]`` in a form of ``index.format``, its ``count`` that of the table, in an
+    index of ``documents`` whose bitmaps have ``bitmap_bytes``. ``numbers`` has the new number of each
+    document, or -1 for one that is left out.
+    """
+    kept = 0
+    if start == stop:
+        if count >= documents:
+            return -1
+        if numbers[count] >= 0:
+            out[0] = numbers[count]
+            kept = 1
+        return kept
+    seen = 0
+    if stop - start == bitmap_bytes:
+        for index in range(bitmap_bytes):
+            byte = np.int64(data[start + index])
+            document = np.int64(8 * index)
+            while byte:
+                if byte & 1:
+                    if document >= documents:
+                        return -1
+                    seen += 1
+                    number = numbers[document]
+                    if number >= 0:
+                        out[kept] = number
+                        kept += 1
+                byte >>= 1
+                document += 1
+    else:
+        document = np.int64(-1)
+        read = start
+        while read < stop:
+            byte = np.int64(data[read])
+            read += 1
+            gap = byte & 127
+            bits = 7
+            while byte >= 128:
+                if read == stop or bits > 28:
+                    return -1
+                byte = np.int64(data[read])
+                read += 1
+                gap |= (byte & 127) << bits
+                bits += 7
+            document += gap + 1
+            if document >= documents:
+                return -1
+            seen += 1
+            number = numbers[document]
+            if number >= 0:
+                out[kept] = number
+                kept += 1
+    return kept if seen == count else -1
+
+
+decode = compiled(_decode)
+
+
+def _join(
+    source_starts: Any,
+    keys: Any,
+    lengths: Any,
+    counts: Any,
+    data: Any,
+    data_starts: Any,
+    source_bitmaps: Any,
+    number_starts: Any,
+    numbers: Any,
+    bitmap_bytes: int,
+    scratch: Any,
+    out_keys: Any,
+    out_counts: Any,
+    out_lengths: Any,
+    out: Any,
+    totals: Any,
+) -> int:
+    """Join the lists that several indexes have of each key, for the documents that are kept.
+
+    The tables of the sources lie one after another in ``keys``, ``lengths`` and ``counts`` (source i from
+    ``source_starts[i]`` to ``source_starts[i + 1]``), their lists in ``data`` from ``data_starts[i]`` on,
+    the new numbers of their documents (int32, -1 for one that is left out) in ``numbers`` from
+    ``number_starts[i]`` to ``number_starts[i + 1]``; a list of ``source_bitmaps[i]`` bytes is a bitmap.
+    ``scratch`` (int32) is three times as long as there are new numbers.
+
+    Results are in the form of the files, as those of ``merge``; a key that no document is left of is left
+    out. Returns -1, or the number of a source that has a malformed list.
+    """
+    sources = source_starts.shape[0] - 1
+    heads = source_starts[:-1].copy()
+    reads = data_starts.copy()
+    third = scratch.shape[0] // 3
+    joined = scratch[:third]
+    added = scratch[third : 2 * third]
+    spare = scratch[2 * third :]
+    key_count = 0
+    written = 0
+    while True:
+        smallest = np.int64(1) << 40
+        for source in range(sources):
+            head = heads[source]
+            if head < source_starts[source + 1] and np.int64(keys[head]) < smallest:
+                smallest = np.int64(keys[head])
+        if smallest == np.int64(1) << 40:
+            break
+        size = 0
+        for source in range(sources):
+            head = heads[source]
+            if head == source_starts[source + 1] or np.int64(keys[head]) != smallest:
+                continue
+            heads[source] = head + 1
+            start = reads[source]
+            reads[source] = start + lengths[head]
+            more = decode(
+                data,
+                start,
+                reads[source],
+                np.int64(counts[head]),
+                source_bitmaps[source],
+                number_starts[source + 1] - number_starts[source],
+                numbers[number_starts[source] : number_starts[source + 1]],
+                joined if size == 0 else added,
+            )
+            if more < 0:
+                return source
+            if size and more:
+                left = 0
+                right = 0
+                while left < size and right < more:
+                    if joined[left] < added[right]:
+                        spare[left + right] = joined[left]
+                        left += 1
+                    else:
+                        spare[left + right] = added[right]
+                        right += 1
+                while left < size:
+                    spare[left + right] = joined[left]
+                    left += 1
+                while right < more:
+                    spare[left + right] = added[right]
+                    right += 1
+                joined, spare = spare, joined
+            size += more
+        if size == 0:
+            continue
+        out_keys[key_count] = smallest
+        if size == 1:
+            out_counts[key_count] = joined[0]
+            out_lengths[key_count] = 0
+        else:
+            stop = written
+            previous = np.int64(-1)
+            for index in range(size):
+                gap = np.int64(joined[index]) - previous - 1
+                previous = np.int64(joined[index])
+                while gap >= 128:
+                    out[stop] = (gap & 127) | 128
+                    stop += 1
+                    gap >>= 7
+                out[stop] = gap
+                stop += 1
+                if stop - written >= bitmap_bytes:
+                    break
+            if stop - written >= bitmap_bytes:
+                stop = written + bitmap_bytes
+                for index in range(written, stop):
+                    out[index] = 0
+                for index in range(size):
+                    document = np.int64(joined[index])
+                    out[written + (document >> 3)] |= np.uint8(1 << (document & 7))
+            out_counts[key_count] = size
+            out_lengths[key_count] = stop - written
+            written = stop
+        key_count += 1
+    totals[0] = key_count
+    totals[1] = written
+    return -1
+
+
 count_sample = compiled(_count_sample)
 collect = compiled(_collect)
 count_slots = compiled(_count_slots)
 encode = compiled(_encode)
 merge = compiled(_merge)
+join = compiled(_join)

@@ -55,6 +55,16 @@ class Entry(NamedTuple):
     only: int
 
 
+class Stretch(NamedTuple):
+    """What an index has for the keys of a range, in ascending order: columns of the table, and the lists."""
+
+    keys: npt.NDArray[np.uint32]
+    lengths: npt.NDArray[np.uint32]
+    counts: npt.NDArray[np.uint32]
+    #: uint8, one list after another.
+    lists: npt.NDArray[np.uint8]
+
+
 class Index:
     """An open index. Reading from several threads at once is safe.
 
@@ -276,9 +286,7 @@ class Index:
             if length == 0:
                 found.append(Entry(1, 0, 0, count))
                 continue
-            block = place // OFFSET_STEP
-            before = self._lengths[block * OFFSET_STEP : place].sum(dtype=np.int64)
-            found.append(Entry(count, length, int(self._offsets[block]) + int(before), -1))
+            found.append(Entry(count, length, self._list_start(place), -1))
         return found
 
     @property
@@ -308,18 +316,52 @@ class Index:
 
     def read_list(self, entry: Entry) -> npt.NDArray[np.uint8]:
         """The bytes of a list. Raises ``IndexCorrupt`` where a block of them is damaged."""
-        first = entry.offset // BLOCK
-        start = first * BLOCK
-        stop = min(-(-(entry.offset + entry.length) // BLOCK) * BLOCK, self._lists_size)
+        return self._read_lists(entry.offset, entry.offset + entry.length)
+
+    def _read_lists(self, start: int, stop: int) -> npt.NDArray[np.uint8]:
+        """The bytes from ``start`` to ``stop`` of the lists."""
+        first = start // BLOCK
+        begin = first * BLOCK
+        end = min(-(-stop // BLOCK) * BLOCK, self._lists_size)
         try:
-            data = _pread(self._postings, stop - start, self._lists_start + start)
+            data = _pread(self._postings, end - begin, self._lists_start + begin)
         except OSError as error:
             raise IndexFault(f"cannot read the index in {self.directory}: {error.strerror}") from error
         view = memoryview(data)
         for number, at in enumerate(range(0, len(data), BLOCK), first):
             if xxhash.xxh3_64_intdigest(view[at : at + BLOCK]) != self._block_hashes[number]:
                 raise IndexCorrupt("a block of posting lists is damaged")
-        return np.frombuffer(data, np.uint8, entry.length, entry.offset - start)
+        return np.frombuffer(data, np.uint8, stop - start, start - begin)
+
+    # Ranges of keys
+
+    @property
+    def lists_size(self) -> int:
+        """Bytes of all lists."""
+        return self._lists_size
+
+    def milestones(self) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint64]]:
+        """Every ``OFFSET_STEP``-th key, and where its list starts among the bytes of all lists."""
+        return self._keys[::OFFSET_STEP], self._offsets
+
+    def stretch(self, low: int, high: int) -> Stretch:
+        """All there is of the keys ``low``, ..., ``high`` - 1. Raises ``IndexCorrupt``, ``IndexFault``."""
+        first, last = (
+            int(np.searchsorted(self._keys, np.uint32(key))) if key < 1 << 32 else len(self._keys)
+            for key in (low, high)
+        )
+        lengths = self._lengths[first:last]
+        start = self._list_start(first)
+        lists = self._read_lists(start, start + int(lengths.sum(dtype=np.int64)))
+        return Stretch(self._keys[first:last], lengths, self._counts[first:last], lists)
+
+    def _list_start(self, place: int) -> int:
+        """Where the list of the key at ``place`` of the table starts."""
+        step = place // OFFSET_STEP
+        if step == len(self._offsets):
+            return self._lists_size
+        between = self._lengths[step * OFFSET_STEP : place].sum(dtype=np.int64)
+        return int(self._offsets[step]) + int(between)
 
 
 class _PathList(Sequence[bytes]):

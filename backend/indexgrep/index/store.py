@@ -26,7 +26,7 @@ import re
 import shutil
 import stat
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ from ..grams.frequent import Frequent
 from ..runtime import cache_dir, private_dir, root_key
 from .builder import Progress, ReadBlob, build
 from .format import LOOKUP, POSTINGS, read_header
+from .merge import Source, merge
 from .placing import TEMPORARY, write_fault
 from .reader import Index
 from .stamps import tidy
@@ -189,10 +190,9 @@ class Store:
         Leftovers of killed builds are removed before, and what is over the budget after. Raises
         ``IndexLocked``, ``IndexFault`` and ``Cancelled``.
         """
-        destination = self.path(name)
-        with self.lock():
-            self._remove_leftovers()
-            build(
+        return self._made(
+            name,
+            lambda destination: build(
                 root,
                 paths,
                 destination,
@@ -203,10 +203,47 @@ class Store:
                 cancel=cancel,
                 frequent=frequent,
                 stamps_key=stamps_key,
-            )
+            ),
+        )
+
+    def merge(
+        self,
+        name: str,
+        sources: Sequence[Source],
+        *,
+        commit: str = "",
+        stamps_key: str = "",
+        workers: Workers | None = None,
+        progress: Progress | None = None,
+        cancel: threading.Event | None = None,
+    ) -> Index:
+        """Make the index ``name`` of others (see ``merge.merge``), as ``build`` does of files.
+
+        The sources stay as they are, and where they are. Raises what ``merge.merge`` does, and
+        ``IndexLocked``.
+        """
+        return self._made(
+            name,
+            lambda destination: merge(
+                sources,
+                destination,
+                commit=commit,
+                stamps_key=stamps_key,
+                workers=workers,
+                progress=progress,
+                cancel=cancel,
+            ),
+        )
+
+    def _made(self, name: str, make: Callable[[Path], None]) -> Index:
+        """Have the index ``name`` made, under the lock, and open it."""
+        destination = self.path(name)
+        with self.lock():
+            self._remove_leftovers()
+            make(destination)
             index = self.open(name)
         if index is None:
-            raise IndexFault(f"the index that was just built in {destination} cannot be read")
+            raise IndexFault(f"the index that was just made in {destination} cannot be read")
         keep_budget(self._cache, keep=destination)
         return index
 

@@ -1,4 +1,4 @@
-"""The process that does a builder's work: extraction and merging, one process a core.
+"""The process that does the work of builds and merges, one process a core.
 
 It is started as ``python -m indexgrep.index.worker`` by ``index.workers``, takes tasks on its standard input
 and answers on its standard output, both as msgpack maps one after another. It ends as soon as its input does,
@@ -12,6 +12,8 @@ import queue
 import sys
 import threading
 import traceback
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import msgpack
@@ -19,12 +21,14 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import memory
+from ..errors import IndexCorrupt, IndexFault
 from ..grams.frequent import Frequent
 from ..grams.scan import KEYS_PER_BYTE, LOWER, POWERS
 from ..grams.weights import weights
 from ..tree.signature import SIGNATURE
 from .documents import Text, TextBuffer
 from .format import CONTENT
+from .reader import Index
 from .runs import Run, read_run, write_run
 
 #: Text read before it is scanned, and the step of progress.
@@ -52,11 +56,17 @@ class Worker:
         self._table = np.empty(0, np.uint64)
         self._slots = np.empty(0, np.uint32)
         self._owners = np.empty(0, np.uint32)
+        self._sources: list[Index] = []
+        self._numbers = np.empty(0, np.int32)
 
     def release(self) -> None:
         """Forget the job that is done: what its tasks left for one another, and the memory. No answer."""
         self._frequent = None
         self._release()
+        for index in self._sources:
+            index.close()
+        self._sources.clear()
+        self._numbers = np.empty(0, np.int32)
         memory.give_back(now=True)
 
     def sample(
@@ -176,6 +186,71 @@ class Worker:
         _write(f"{out}.table", *(table[column, :keys] for column in (0, 2, 1)))
         return {"lists": out, "keys": keys}
 
+    def sources(self, indexes: list[tuple[str, int]], numbers: str) -> dict[str, Any]:
+        """Open the indexes (directories and identities) whose lists the ``join`` tasks of this job join.
+
+        ``numbers`` is a file with the new numbers (int32, -1 for one that is left out) of all documents of
+        the first, then of the second and so on. Answers as ``join`` where one of them cannot be used.
+        """
+        self._numbers = np.fromfile(numbers, np.int32)
+        for place, (directory, identity) in enumerate(indexes):
+            try:
+                index = Index(Path(directory))
+            except IndexFault as fault:
+                return _unusable(place, fault)
+            self._sources.append(index)
+            if index.identity != identity:
+                return _unusable(place, IndexFault("it was replaced by another"))
+        return {}
+
+    def join(self, low: int, high: int, documents: int, out: str) -> dict[str, Any]:
+        """Join what the sources have of the keys ``low``, ..., ``high`` - 1, for an index of ``documents``.
+
+        Writes the same as ``merge``, and answers the same and the bytes of lists that were ``read``; or
+        ``unusable``, ``corrupt`` and ``message``: the number of a source that cannot be used, whether it is
+        damaged, and why.
+        """
+        parts = []
+        for place, index in enumerate(self._sources):
+            try:
+                parts.append(index.stretch(low, high))
+            except IndexFault as fault:
+                return _unusable(place, fault)
+        bitmap_bytes = -(-documents // 8)
+        counts = np.concatenate([part.counts for part in parts])
+        lengths = np.concatenate([part.lengths for part in parts])
+        # A number in a list takes ``longest`` bytes at most, and a list no more than a bitmap.
+        longest = -(-documents.bit_length() // 7)
+        room = np.minimum(counts.astype(np.int64) * longest, bitmap_bytes)[lengths > 0]
+        inline = int(np.count_nonzero(lengths == 0))
+        lists = np.empty(int(room.sum()) + (inline + 1) * longest, np.uint8)
+        table = np.empty((3, len(counts)), np.uint32)
+        totals = np.zeros(2, np.int64)
+        malformed = self._kernels.join(
+            _edges(len(part.keys) for part in parts),
+            np.concatenate([part.keys for part in parts]),
+            lengths,
+            counts,
+            np.concatenate([part.lists for part in parts]),
+            _edges(len(part.lists) for part in parts)[:-1],
+            np.array([index.bitmap_size for index in self._sources], np.int64),
+            _edges(index.document_count for index in self._sources),
+            self._numbers,
+            bitmap_bytes,
+            np.empty(3 * documents, np.int32),
+            table[0],
+            table[2],
+            table[1],
+            lists,
+            totals,
+        )
+        if malformed >= 0:
+            return _unusable(malformed, IndexCorrupt("a posting list is malformed"))
+        keys, written = totals.tolist()
+        _write(out, lists[:written])
+        _write(f"{out}.table", *(column[:keys] for column in table))
+        return {"lists": out, "keys": keys, "read": sum(len(part.lists) for part in parts)}
+
     def _release(self) -> None:
         """Give back the memory that only extraction needs."""
         self._buffer = TextBuffer(0)
@@ -233,6 +308,15 @@ def _write(path: str, *arrays: npt.NDArray[Any]) -> None:
     with open(path, "wb") as file:
         for array in arrays:
             file.write(array.data)
+
+
+def _unusable(source: int, fault: IndexFault) -> dict[str, Any]:
+    return {"unusable": source, "corrupt": isinstance(fault, IndexCorrupt), "message": fault.message}
+
+
+def _edges(sizes: Iterable[int]) -> npt.NDArray[np.int64]:
+    """Where things of these sizes start when they lie one after another, and where the last ends."""
+    return np.cumsum([0, *sizes], dtype=np.int64)
 
 
 def _bounds(texts: list[Text]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

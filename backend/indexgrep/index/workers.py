@@ -190,16 +190,15 @@ class Job:
         #: How many they are.
         self.size = len(members)
 
-    def broadcast(self, message: dict[str, Any]) -> None:
-        """Give every process the same task and wait until all have done it."""
-        self.tell(self._members, message)
+    def broadcast(self, message: dict[str, Any]) -> list[dict[str, Any]]:
+        """Give every process the same task and wait until all have done it; their answers, in no order."""
+        return self.tell(self._members, message)
 
-    def tell(self, processes: Sequence[_Process], message: dict[str, Any]) -> None:
+    def tell(self, processes: Sequence[_Process], message: dict[str, Any]) -> list[dict[str, Any]]:
         """Give some of the processes the same message and wait until all have answered."""
         for process in processes:
             self._give(process, message)
-        for _ in processes:
-            self._answer()
+        return [self._answer()[1]["done"] for _ in processes]
 
     def run(
         self, tasks: Iterator[dict[str, Any]], step: Callable[[tuple[int, int]], None]

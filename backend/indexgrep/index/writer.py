@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
+from ..errors import Cancelled
 from ..grams.weights import weights_id
 from .format import ALIGNMENT, BLOCK, LOOKUP, OFFSET_STEP, POSTINGS, SECTIONS, Header, padded
 
@@ -31,13 +33,15 @@ def write_index(
     lengths: npt.NDArray[np.uint32],
     counts: npt.NDArray[np.uint32],
     lists: Sequence[Path],
+    cancel: threading.Event,
 ) -> int:
     """Write ``postings`` and ``lookup`` into ``directory``, with mode 0600, and sync them.
 
     Answers what will be ``Index.identity``.
 
     ``paths`` are in ascending order; ``lists`` are files that hold, one after another, the lists that
-    ``keys``, ``lengths`` and ``counts`` describe. Raises ``OSError``.
+    ``keys``, ``lengths`` and ``counts`` describe. Raises ``OSError``, and ``Cancelled`` when ``cancel`` is
+    set.
     """
     table = {
         "paths": zlib.compress(b"".join(paths), 6),
@@ -54,7 +58,7 @@ def write_index(
         file.write(packed)
         for data in table.values():
             _write_padded(file, data)
-        block_hashes = _copy_lists(file, lists, sections["lists"][0])
+        block_hashes = _copy_lists(file, lists, sections["lists"][0], cancel)
         _sync(file)
 
     ends = np.cumsum(lengths, dtype=np.uint64)
@@ -94,7 +98,9 @@ def _sync(file: BinaryIO) -> None:
     os.fsync(file.fileno())
 
 
-def _copy_lists(file: BinaryIO, lists: Sequence[Path], size: int) -> npt.NDArray[np.uint64]:
+def _copy_lists(
+    file: BinaryIO, lists: Sequence[Path], size: int, cancel: threading.Event
+) -> npt.NDArray[np.uint64]:
     """Append the content of ``lists`` and the padding; the hash of every ``BLOCK`` bytes of the content."""
     hashes: list[int] = []
     buffer = bytearray(_COPY)
@@ -105,6 +111,8 @@ def _copy_lists(file: BinaryIO, lists: Sequence[Path], size: int) -> npt.NDArray
             while read := part.readinto(view[filled:]):
                 filled += read
                 if filled == _COPY:
+                    if cancel.is_set():
+                        raise Cancelled("the build was cancelled")
                     hashes += [
                         xxhash.xxh3_64_intdigest(view[at : at + BLOCK]) for at in range(0, _COPY, BLOCK)
                     ]
