@@ -67,6 +67,34 @@ def test_segments_are_found_again(tree: Path, open_session: Open, rg: str) -> No
     agree(again, rg, tree)
 
 
+def test_segments_are_joined_to_one(tree: Path, open_session: Open, rg: str) -> None:
+    session = open_session(tree, build=True)
+    for group in ("a", "b", "c"):
+        write(tree, *(f"{group}{number}.txt" for number in range(3)), text=f"new thing {group} in {{}}")
+        age()
+        settle(session)
+    assert layers(session) == [("segment", 9), ("base", 20)]
+    assert sum(name.startswith("segment-") for name in names(session)) == 1
+    assert ask(session, "thing b in b1").candidates == 1
+    agree(session, rg, tree)
+
+
+def test_segments_that_serve_much_are_compacted_with_the_base(
+    tree: Path, open_session: Open, rg: str
+) -> None:
+    session = open_session(tree, build=True)
+    write(tree, *(f"new{number:02}.txt" for number in range(15)), text="new thing in {}")
+    (tree / "src" / "file07.txt").unlink()
+    age()
+    settle(session)
+    assert layers(session) == [("base", 34)]
+    assert not any(name.startswith("segment-") for name in names(session))
+    assert ask(session, "thing in new11").candidates == 1
+    agree(session, rg, tree)
+    session.close()
+    assert layers(open_session(tree)) == [("base", 34)]
+
+
 def test_touched_files_are_adopted(tree: Path, open_session: Open, rg: str) -> None:
     """Their content is the documents' still."""
     session = open_session(tree, build=True)

@@ -6,7 +6,9 @@ all that an exact answer needs. *Maintenance* keeps it fast: once many files are
 1. brings in another base, where HEAD has moved to a commit that a base on disk is nearer to;
 2. *adopts* hot files whose content a document of some layer has (``overlay.adopt``);
 3. *flushes* the rest into a segment, a small index made with the frequent set of the base;
-4. thins the stack: segments that serve nothing go.
+4. thins the stack: segments that serve nothing go, then segments are joined to one, or, when they serve a
+   large share of the tree, everything live is *compacted* into a new base. Joining renumbers documents and
+   reads no file.
 
 Nothing depends on maintenance for being right, and each of its steps leaves either the old state on disk or
 the new one: an index takes its name when it is complete, and is removed when nothing needs it any more. What
@@ -25,7 +27,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from ..errors import IndexCorrupt, IndexFault, IndexLocked
+from ..index.merge import Source, SourceCorrupt
 from ..index.reader import Index
 from ..index.stamps import write_stamps
 from ..index.store import Store
@@ -53,8 +58,8 @@ class Overlay:
         #: Why the last index was not usable, or could not be made.
         self.fault = ""
         self._lock = threading.Lock()  # over the monitor's refreshes and the view they make
-        self._workers = Workers()
         self._working = threading.Lock()  # held by the build or the step of maintenance at work
+        self._workers = Workers()
         #: Signatures with which hot files were hashed in vain, and with which a flush could not index them.
         self._hashed: dict[bytes, Signature] = {}
         self._refused: dict[bytes, Signature] = {}
@@ -344,7 +349,53 @@ class Overlay:
         if idle and len(segments) > self.policy.segments:
             self._remove(idle[-1:])  # the oldest; the newer ones may serve again after another switch
             return True
-        return False
+        main = base_of(view)
+        beside = [layer for layer in view.layers if layer is not main and layer.live_count]
+        served = sum(layer.live_count for layer in beside)
+        share = self.policy.segment_share * view.documents
+        if served >= self.policy.segment_files and served > share:
+            self._join(view.layers, main, bases.compacted_name(self.root, self.root.head()), cancel)
+        elif len(segments) > self.policy.segments:
+            self._join(segments, main, bases.new_segment_name(self.root), cancel)
+        else:
+            return False
+        return True
+
+    def _join(self, layers: Sequence[Layer], main: Layer, name: str, cancel: threading.Event) -> None:
+        """Put one index in the place of ``layers``.
+
+        Those whose frequent set is not that of the base ``main`` cannot be joined with others: they are
+        removed, and their files, hot then, become another segment.
+        """
+        frequent = main.index.frequent.bits
+        joined = [layer for layer in layers if np.array_equal(layer.index.frequent.bits, frequent)]
+        foreign = [layer for layer in layers if not any(layer is other for other in joined)]
+        if foreign:
+            self._remove(foreign)
+            return
+        try:
+            index = bases.store_of(self.root).merge(
+                name,
+                [Source(layer.index, layer.live, layer.stamps) for layer in joined],
+                commit=self.root.head(),
+                stamps_key=bases.key_of(self.root),
+                workers=self._workers,
+                cancel=cancel,
+            )
+        except SourceCorrupt as error:
+            self.drop(error.index, error)
+            return
+        new = bases.layer_with_stamps(self.root, index)
+        log.info("joined %d indexes to %s", len(joined), name)
+        gone = {id(layer.index) for layer in joined}
+
+        def change(layers: Sequence[Layer]) -> list[Layer]:
+            kept = [layer for layer in layers if id(layer.index) not in gone]
+            segments = [layer for layer in kept if _is_segment(layer)]
+            return [*segments, new, *(layer for layer in kept if not _is_segment(layer))]
+
+        self._install(change)
+        self._remove_segments(joined)
 
     def _remove(self, layers: Sequence[Layer]) -> None:
         """Take segments out of the stack and off the disk."""
