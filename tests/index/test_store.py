@@ -11,12 +11,16 @@ import textwrap
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from indexgrep.errors import IndexFault, IndexLocked
-from indexgrep.index import Index, Store, builder, listing, writer
+from indexgrep.index import Index, Store, builder, listing, placing, writer
 from indexgrep.index.format import LOOKUP, POSTINGS, Header
+from indexgrep.index.stamps import write_stamps
+from indexgrep.index.store import find_commit
 from indexgrep.pattern.query import Literal
+from indexgrep.tree.signature import SIGNATURE
 from support.indexing import write_files
 
 
@@ -49,9 +53,66 @@ def test_build_and_open(root: Path, cache: Path, build_here: None) -> None:
     assert (stored.name, stored.state, stored.documents) == ("c0ffee", "ready", 2)
     assert stored.commit == "c0ffee" * 6
     assert stored.size == stored.postings + stored.lookup > 0
+    assert stored.kind == "base"
     assert abs(stored.used - time.time()) < 60
     store.remove("c0ffee")
     assert store.open("c0ffee") is None
+
+
+def test_the_size_counts_the_stamps_of_every_worktree(root: Path, cache: Path, build_here: None) -> None:
+    paths = write_files(root, {b"%d" % number: b"text" for number in range(9)})
+    index = Store(root, cache).build("x", str(root), paths, stamps_key="a")
+    for key in "bc":
+        write_stamps(index.directory, key, index.identity, np.zeros(9, SIGNATURE))
+    (stored,) = listing(cache)
+    assert stored.size > stored.postings + stored.lookup + 3 * 9 * SIGNATURE.itemsize
+
+
+def test_segments_are_told_from_bases(root: Path, cache: Path, build_here: None) -> None:
+    paths = write_files(root, {b"a": b"text"})
+    store = Store(root, cache)
+    for name in ("c0ffee", "c0ffee-12345678", "files-12345678", "segment-12345678-00ff00ff"):
+        store.build(name, str(root), paths).close()
+    assert {stored.name: stored.kind for stored in store.stored()} == {
+        "c0ffee": "base",
+        "c0ffee-12345678": "base",
+        "files-12345678": "base",
+        "segment-12345678-00ff00ff": "segment",
+    }
+    store.quarantine("segment-12345678-00ff00ff")
+    placing.temporary_name(store.path("segment-12345678-11111111")).mkdir()
+    told = sorted((stored.kind, stored.state) for stored in listing(cache) if stored.kind == "segment")
+    assert told == [("segment", "building"), ("segment", "corrupt")]
+
+
+def test_the_bases_of_a_commit_are_found_in_every_repository(
+    root: Path, cache: Path, tmp_path: Path, build_here: None
+) -> None:
+    paths = write_files(root, {b"a": b"text"})
+    commit = "c0ffee" * 6
+    first, second = Store(root, cache), Store(tmp_path / "clone", cache)
+    first.build(f"{commit}-12345678", str(root), paths, commit=commit).close()
+    first.build("segment-12345678-00ff00ff", str(root), paths, commit=commit).close()
+    first.build("other", str(root), paths, commit="0123" * 9).close()
+    first.build("damaged", str(root), paths, commit=commit).close()
+    first.quarantine("damaged")
+    assert find_commit("f" * 36, cache) == []
+    for store in (first, second):
+        store.build(commit, str(root), paths, commit=commit).close()
+    os.utime(first.path(commit) / "used", (1, 1))
+    found = find_commit(commit, cache)
+    assert [stored.directory for stored in found] == [
+        second.path(commit),
+        first.path(commit),
+        first.path(f"{commit}-12345678"),
+    ]
+    holding = Store.holding(found[0].directory)
+    assert holding.directory == second.directory
+    index = holding.open(found[0].name)
+    assert index is not None
+    assert index.commit == commit
+    holding.build("more", str(root), paths).close()
+    assert {stored.origin for stored in listing(cache)} == {str(root), str(tmp_path / "clone")}
 
 
 def test_everything_is_private(root: Path, cache: Path, build_here: None) -> None:
@@ -141,6 +202,91 @@ def test_the_budget_takes_damaged_then_least_recently_used(
     store.build("only", str(root), paths).close()
     assert [stored.name for stored in listing(cache)] == ["only"]
     assert opened.candidates(Literal(b"some")).count == 1  # removed under its reader
+
+
+def test_what_is_in_use_outlives_what_is_not(
+    root: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, build_here: None
+) -> None:
+    """Segments are nothing special; a server that has them open for long says so now and then."""
+    paths = write_files(root, {b"a": b"some text"})
+    store = Store(root, cache)
+    names = ["base", "segment-1-1", "segment-2-2", "other"]
+    for age, name in enumerate(names):
+        store.build(name, str(root), paths).close()
+        os.utime(store.path(name) / "used", (1000 + age, 1000 + age))
+    assert [stored.name for stored in store.stored()] == names[::-1]
+    store.touch("base")
+    store.touch("segment-2-2")
+    store.touch("missing")
+    monkeypatch.setenv("INDEXGREP_CACHE_BUDGET", str(3 * listing(cache)[0].size + 10))
+    store.build("new", str(root), paths).close()
+    assert sorted(stored.name for stored in store.stored()) == ["base", "new", "segment-2-2"]
+
+
+def test_what_killed_builds_left_goes_in_every_repository(
+    root: Path, cache: Path, tmp_path: Path, build_here: None
+) -> None:
+    """Nobody may ever build there again. But where somebody builds, it is his."""
+    paths = write_files(root, {b"a": b"some text"})
+    store, left, at_work = (Store(tmp_path / name, cache) for name in ("root", "left", "at-work"))
+    for other in (left, at_work):
+        other.build("x", str(root), paths).close()
+        placing.temporary_name(other.path("segment-1-1")).mkdir()
+        placing.temporary_name(other.directory / "origin").write_text("half")
+    with at_work.lock():
+        store.build("x", str(root), paths).close()
+        assert len(os.listdir(at_work.directory)) == 5
+    assert sorted(os.listdir(left.directory)) == ["lock", "origin", "x"]
+    assert (left.directory / "origin").read_text() == str(tmp_path / "left")
+
+
+def test_a_damaged_origin_is_mended(root: Path, cache: Path, build_here: None) -> None:
+    store = Store(root, cache)
+    store.build("x", str(root), write_files(root, {b"a": b"text"})).close()
+    for damage in (b"", b"/elsewhere"):
+        (store.directory / "origin").write_bytes(damage)
+        with Store.holding(store.path("x")).lock():  # which knows no better
+            assert (store.directory / "origin").read_bytes() == damage
+        with store.lock():
+            assert listing(cache)[0].origin == str(root)
+
+
+@pytest.mark.parametrize("exchange", [True, False])
+def test_a_name_always_has_an_index_while_it_is_replaced(
+    root: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, build_here: None, exchange: bool
+) -> None:
+    """The old one or the new one, where the system can exchange two directories; else for a moment none."""
+    paths = write_files(root, {b"a": b"old text"})
+    store = Store(root, cache)
+    store.build("x", str(root), paths).close()
+    if exchange and not placing._exchange(store.path("x"), store.path("x")):
+        pytest.skip("this system cannot exchange two directories")
+    write_files(root, {b"a": b"new text"})
+    looks: list[int | None] = []
+
+    def look() -> None:
+        index = store.open("x")
+        looks.append(None if index is None else index.candidates(Literal(b"new")).count)
+
+    rename, sync = os.rename, placing._sync
+
+    def look_and_rename(*names: Path) -> None:
+        look()
+        rename(*names)
+        look()
+
+    def look_and_sync(directory: Path) -> None:
+        look()
+        sync(directory)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rename", look_and_rename)
+        patch.setattr(placing, "_sync", look_and_sync)
+        if not exchange:
+            patch.setattr(placing, "_exchange", lambda first, second: False)
+        store.build("x", str(root), paths).close()
+    assert looks == ([0, 1] if exchange else [0, 0, None, None, 1, 1])
+    assert sorted(os.listdir(store.directory)) == ["lock", "origin", "x"]
 
 
 def test_one_builder_at_a_time(root: Path, cache: Path, build_here: None) -> None:

@@ -3,17 +3,20 @@
 ::
 
     <cache>/repos/<key>/         key: a hash of the path that all worktrees of a repository share
-        origin                   that path, for people
+        origin                   that path
         lock                     held (flock) by the one builder at work; has its process id
-        <name>/                  one index: a commit's or a tree's id, or any other short name
+        <name>/                  one index
             postings, lookup     see ``index.format``
-            stamps-...           see ``index.stamps``
+            stamps-...           one a worktree, see ``index.stamps``
             used                 empty; its mtime is when the index was last opened
-        <name>.tmp-...           a build at work, or what is left of one that was killed
+        <name>.tmp-...           a build or removal at work, or what is left of one that was killed
         <name>.corrupt           a damaged index, moved aside; at most one a name
 
+Two kinds of index are told by their names: ``segment-...`` are small ones, of files of one worktree that
+changed (``overlay``); all others are bases, each of all files of a commit or a folder.
+
 Directories have mode 0700 and files 0600: an index reveals the code. All indexes of the cache together stay
-within a budget; the least recently used go first.
+within a budget; the least recently used go first, of whichever kind.
 """
 
 from __future__ import annotations
@@ -37,13 +40,16 @@ from ..runtime import cache_dir, private_dir, root_key
 from .builder import Progress, ReadBlob, build
 from .format import LOOKUP, POSTINGS, read_header
 from .merge import Source, merge
-from .placing import TEMPORARY, write_fault
+from .placing import TEMPORARY, discard, temporary_name, write_fault
 from .reader import Index
 from .stamps import tidy
 from .workers import Workers
 
 #: Bytes that all indexes together may take; ``INDEXGREP_CACHE_BUDGET`` overrides it.
 BUDGET = 8 << 30
+
+#: What the names of segments begin with.
+SEGMENT = "segment-"
 
 _CORRUPT = ".corrupt"
 _NAME = re.compile(r"[0-9A-Za-z_-]{1,128}")
@@ -71,6 +77,11 @@ class Stored:
     #: ``ready``, ``corrupt`` (moved aside) or ``building`` (or left by a killed build).
     state: str
 
+    @property
+    def kind(self) -> str:
+        """``base`` or ``segment``."""
+        return "segment" if self.name.startswith(SEGMENT) else "base"
+
 
 class Store:
     """The indexes of one repository (or folder)."""
@@ -83,6 +94,15 @@ class Store:
         self._cache = cache or cache_dir()
         self._origin = os.path.realpath(origin)
         self.directory = self._cache / "repos" / root_key(origin)
+
+    @classmethod
+    def holding(cls, index: Path) -> Store:
+        """The store that has the index in the directory ``index``, whichever repository it is of."""
+        store = cls.__new__(cls)
+        store.directory = index.parent
+        store._cache = index.parents[2]
+        store._origin = _origin_of(index.parent)
+        return store
 
     def path(self, name: str) -> Path:
         """The directory of the index ``name``. Raises ``ValueError`` for what is no name."""
@@ -124,7 +144,7 @@ class Store:
         except FileNotFoundError:
             pass  # another process was faster
         except OSError:
-            shutil.rmtree(directory, ignore_errors=True)
+            discard(directory)
 
     def stored(self) -> list[Stored]:
         """The indexes that are there and whole, the most recently used first."""
@@ -142,7 +162,7 @@ class Store:
 
     def remove(self, name: str) -> None:
         """Remove an index; processes that have it open can go on using it."""
-        shutil.rmtree(self.path(name), ignore_errors=True)
+        discard(self.path(name))
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
@@ -250,18 +270,24 @@ class Store:
     def _make_directories(self) -> None:
         for directory in (self._cache, self.directory.parent, self.directory):
             private_dir(directory)
-        origin = self.directory / "origin"
-        if not origin.exists():
-            descriptor = os.open(origin, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        if self._origin and _origin_of(self.directory) != self._origin:
+            origin = self.directory / "origin"
+            temporary = temporary_name(origin)
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             with open(descriptor, "wb") as file:
                 file.write(os.fsencode(self._origin))
+            os.rename(temporary, origin)
 
     def _remove_leftovers(self) -> None:
         """Remove what killed builds left; only under the lock: a build at work looks the same."""
         for entry in os.scandir(self.directory):
-            if TEMPORARY in entry.name:
+            directory = entry.is_dir(follow_symlinks=False)
+            if TEMPORARY in entry.name and directory:
                 shutil.rmtree(entry.path, ignore_errors=True)
-            elif entry.is_dir(follow_symlinks=False):
+            elif TEMPORARY in entry.name:
+                with contextlib.suppress(OSError):
+                    os.unlink(entry.path)
+            elif directory:
                 tidy(Path(entry.path))
 
 
@@ -276,8 +302,17 @@ def listing(cache: Path | None = None) -> list[Stored]:
 
 
 def find_commit(commit: str, cache: Path | None = None) -> list[Stored]:
-    """The whole indexes of a commit (hex), of every repository: other clones have it too."""
-    return [stored for stored in listing(cache) if stored.commit == commit and stored.state == "ready"]
+    """The bases of a commit (hex), of every repository: other clones have it too.
+
+    Those made of the commit alone come first, then those with some of a worktree's changes; the most recently
+    used first among each.
+    """
+    found = [
+        stored
+        for stored in listing(cache)
+        if stored.commit == commit and stored.kind == "base" and stored.state == "ready"
+    ]
+    return sorted(found, key=lambda stored: (stored.name != commit, -stored.used))
 
 
 def budget() -> int:
@@ -289,8 +324,16 @@ def budget() -> int:
 
 
 def keep_budget(cache: Path, keep: Path) -> None:
-    """Remove damaged indexes, then the least recently used, until the budget is kept; never ``keep``."""
-    found = [stored for stored in listing(cache) if stored.state != "building"]
+    """Remove damaged indexes, then the least recently used, until the budget is kept; never ``keep``.
+
+    What killed builds left is removed everywhere: nobody may ever build in that repository again.
+    """
+    everything = listing(cache)
+    for folder in {stored.directory.parent for stored in everything if stored.state == "building"}:
+        store = Store.holding(folder / "any")
+        with contextlib.suppress(IndexFault), store.lock():  # unless a build is at work there
+            store._remove_leftovers()
+    found = [stored for stored in everything if stored.state != "building"]
     total = sum(stored.size for stored in found)
     limit = budget()
     for stored in sorted(found, key=lambda stored: (stored.state == "ready", stored.used)):
@@ -298,7 +341,7 @@ def keep_budget(cache: Path, keep: Path) -> None:
             break
         if stored.directory != keep:
             log.info("removed the index %s to keep within %d bytes", stored.directory, limit)
-            shutil.rmtree(stored.directory, ignore_errors=True)
+            discard(stored.directory)
             total -= stored.size
 
 
@@ -308,10 +351,7 @@ def _stored(folder: Path) -> Iterator[Stored]:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError:
         return
-    try:
-        origin = os.fsdecode((folder / "origin").read_bytes())
-    except OSError:
-        origin = ""
+    origin = _origin_of(folder)
     for entry in entries:
         if not entry.is_dir(follow_symlinks=False):
             continue
@@ -335,6 +375,14 @@ def _stored(folder: Path) -> Iterator[Stored]:
             _used(directory),
             state,
         )
+
+
+def _origin_of(folder: Path) -> str:
+    """The path that the folder of a repository stands for; empty where that is not known."""
+    try:
+        return os.fsdecode((folder / "origin").read_bytes())
+    except OSError:
+        return ""
 
 
 def _identity(directory: Path) -> tuple[int, int] | None:

@@ -29,7 +29,7 @@ from ..errors import Cancelled, IndexFault, IndexLocked
 from ..index.format import POSTINGS
 from ..index.reader import Index
 from ..index.stamps import read_stamps, stamps_path
-from ..index.store import Store, Stored, find_commit
+from ..index.store import SEGMENT, Store, Stored, find_commit
 from ..index.workers import Workers
 from ..runtime import root_key
 from ..tree.commit import Blobs, distance, head_commit
@@ -44,8 +44,6 @@ _LOCK_SECONDS = 0.5
 _NEAR = 0.2
 #: Bases whose distance from HEAD is looked at.
 _COMPARED = 8
-
-_SEGMENT = "segment-"
 
 
 def store_of(root: Root) -> Store:
@@ -71,11 +69,11 @@ def compacted_name(root: Root, commit: str) -> str:
 
 
 def new_segment_name(root: Root) -> str:
-    return f"{_SEGMENT}{_short_key(root)}-{secrets.token_hex(4)}"
+    return f"{SEGMENT}{_short_key(root)}-{secrets.token_hex(4)}"
 
 
 def is_segment(index: Index) -> bool:
-    return index.directory.name.startswith(_SEGMENT)
+    return index.directory.name.startswith(SEGMENT)
 
 
 # Opening
@@ -91,7 +89,7 @@ def open_layers(root: Root) -> list[Layer]:
     base = _first_of(root, _ranked(root, [one for one in stored if _may_be_base(root, one)]))
     if base is None:
         return []
-    own = f"{_SEGMENT}{_short_key(root)}-"
+    own = f"{SEGMENT}{_short_key(root)}-"
     segments = [one for one in stored if one.name.startswith(own) and _has_stamps(root, one)]
     segments.sort(key=lambda one: _made(one.directory), reverse=True)
     layers = []
@@ -134,7 +132,7 @@ def _of_other_clones(root: Root, commit: str) -> list[Stored]:
     return [
         one
         for one in (find_commit(commit) if commit else [])
-        if one.origin and one.directory.parent != own and _may_be_base(root, one)
+        if one.directory.parent != own and _may_be_base(root, one)
     ]
 
 
@@ -143,7 +141,7 @@ def _may_be_base(root: Root, stored: Stored) -> bool:
     name = stored.name
     return (
         stored.state == "ready"
-        and not name.startswith(_SEGMENT)
+        and stored.kind == "base"
         and (not name.startswith("files-") or name == base_name(root, ""))
     )
 
@@ -188,7 +186,7 @@ def _by_distance(root: Root, head: str, bases: list[Stored]) -> list[tuple[float
 def _first_of(root: Root, bases: Iterable[Stored]) -> Layer | None:
     """The first that can be opened."""
     for one in bases:
-        index = Store(one.origin).open(one.name)
+        index = Store.holding(one.directory).open(one.name)
         if index is not None:
             return layer_with_stamps(root, index)
     return None

@@ -128,20 +128,13 @@ class Overlay:
                 self.fault = "the index was damaged"
             self._view = self._view.restacked(rest, self._look(self._view.hot))
         if isinstance(error, IndexCorrupt) and index.is_on_disk():
-            self._store_of(index).quarantine(index.directory.name)
+            Store.holding(index.directory).quarantine(index.directory.name)
 
     def touch(self) -> None:
         """Mark the indexes in use as used."""
         for layer in self._view.layers:
             if layer.index.is_on_disk():
-                self._store_of(layer.index).touch(layer.index.directory.name)
-
-    def _store_of(self, index: Index) -> Store:
-        """The store that an index lies in: that of another clone, perhaps."""
-        store = bases.store_of(self.root)
-        if index.directory.parent == store.directory:
-            return store
-        return Store(os.fsdecode((index.directory.parent / "origin").read_bytes()))
+                Store.holding(layer.index.directory).touch(layer.index.directory.name)
 
     # Building
 

@@ -1,0 +1,228 @@
+"""Killed before any change to the file system: what is there then is whole, old or new, and goes on to work.
+
+Every action on the store is killed before its first change, its second, and so on to its end. No sync is
+tested here: the machine goes on.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from indexgrep.grams.frequent import Frequent
+from indexgrep.index import Index, Store, listing, worker
+from indexgrep.index.format import LOOKUP
+from indexgrep.index.stamps import read_stamps, write_stamps
+from indexgrep.pattern.query import Literal
+from indexgrep.tree.signature import SIGNATURE
+from support.crash import kills
+from support.indexing import write_files
+
+KEY = "0123456789abcdef"
+BASE, SEGMENT = "c0ffee", "segment-01234567-00ff00ff"
+OLD = {b"%d" % number: b"old text number %d" % number for number in range(10)}
+NEW = {b"%d" % number: b"new text number %d" % number for number in range(12)}
+SMALL = {b"3": b"changed text"}
+
+
+class Place:
+    """A cache that actions are killed in, and the files that it is of."""
+
+    def __init__(self, top: Path) -> None:
+        self.cache = top / "cache"
+        self.store = Store(top / "origin", self.cache)
+        self._pristine = top / "pristine"
+        self._files: dict[int, tuple[str, list[bytes]]] = {}
+        for number, files in enumerate((OLD, NEW, SMALL)):
+            root = top / f"files{number}"
+            self._files[id(files)] = (str(root), write_files(root, files))
+
+    def build(self, name: str, files: dict[bytes, bytes], **options: Any) -> Index:
+        return self.store.build(name, *self._files[id(files)], stamps_key=KEY, **options)
+
+    def keep(self) -> None:
+        """Make what the cache is now its state before each time an action is killed."""
+        shutil.copytree(self.cache, self._pristine)
+
+    def restore(self) -> None:
+        shutil.rmtree(self.cache, ignore_errors=True)
+        if self._pristine.exists():
+            shutil.copytree(self._pristine, self.cache)
+
+    def killed(self, action: Callable[[], object], *, writes: bool = True) -> Iterator[int]:
+        return kills(action, below=self.cache, prepare=self.restore, writes=writes)
+
+    def holds(self, name: str) -> dict[bytes, bytes] | None:
+        """The files that the index ``name`` is of, having checked that it is whole."""
+        index = self.store.open(name)
+        if index is None:
+            return None
+        (files,) = [files for files in (OLD, NEW, SMALL) if sorted(files) == index.paths()]
+        for word in (b"old", b"new", b"changed", b"text"):
+            found = index.candidates(Literal(word + b" text" if word != b"text" else word)).documents
+            assert found is not None
+            assert index.paths_of(found) == [path for path in sorted(files) if word in files[path]]
+        assert len(index.contents_of(np.arange(index.document_count))) == len(files)
+        stamps = read_stamps(index.directory, KEY, index)
+        assert stamps is None or len(stamps) == len(files)
+        return files
+
+    def contents(self) -> dict[str, list[str]]:
+        """All names in the repository's folder, and what is in each directory."""
+        return {
+            path.name: sorted(os.listdir(path)) if path.is_dir() else []
+            for path in self.store.directory.iterdir()
+        }
+
+
+WHOLE = ["lookup", "postings", f"stamps-{KEY}", "used"]
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, build_here: None) -> Place:
+    monkeypatch.setattr(worker, "TABLE_BITS", 12)  # which is quicker, as are the next
+    monkeypatch.setattr(worker, "RUN_POSTINGS", 1 << 16)
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    return Place(tmp_path)
+
+
+def states(place: Place) -> set[tuple[str, str]]:
+    return {(stored.name, stored.state) for stored in listing(place.cache)}
+
+
+def test_the_first_build_of_a_repository(place: Place) -> None:
+    seen = set()
+    for number in place.killed(lambda: place.build(BASE, OLD)):
+        seen |= states(place)
+        found = place.holds(BASE)
+        assert found in (None, OLD), number
+        assert "corrupt" not in {state for _, state in states(place)}, number
+        place.build(BASE, NEW).close()
+        assert place.holds(BASE) is NEW
+        assert place.contents() == {"lock": [], "origin": [], BASE: WHOLE}, number
+        assert [stored.origin for stored in listing(place.cache)] == [place.store._origin]
+    assert seen == {(BASE, "building"), (BASE, "ready")}
+    assert place.holds(BASE) is OLD  # the last time it was not killed
+
+
+def test_a_build_that_replaces_one(place: Place) -> None:
+    place.build(BASE, OLD).close()
+    place.build(SEGMENT, SMALL).close()
+    place.keep()
+    seen = []
+    for number in place.killed(lambda: place.build(BASE, NEW)):
+        found = place.holds(BASE)
+        seen.append(found)
+        assert found in (OLD, NEW), number  # where directories cannot be exchanged, perhaps none
+        assert place.holds(SEGMENT) is SMALL, number
+        assert "corrupt" not in {state for _, state in states(place)}, number
+        place.build(BASE, NEW).close()
+        assert place.contents() == {"lock": [], "origin": [], BASE: WHOLE, SEGMENT: WHOLE}, number
+    assert seen[0] is OLD
+    assert seen[-1] is NEW
+    assert seen == sorted(seen, key=lambda found: found is NEW)
+
+
+def test_a_segment(place: Place) -> None:
+    """It has the frequent set of the base, and leaves the base as it is."""
+    base = place.build(BASE, OLD)
+    frequent = Frequent(np.array(base.frequent.bits))
+    place.keep()
+    seen = []
+    for number in place.killed(lambda: place.build(SEGMENT, SMALL, frequent=frequent), writes=False):
+        seen.append(place.holds(SEGMENT))
+        assert seen[-1] in (None, SMALL), number
+        assert place.holds(BASE) is OLD, number
+        assert "corrupt" not in {state for _, state in states(place)}, number
+        other = SEGMENT[:-1] + "0"
+        place.build(other, SMALL, frequent=frequent).close()
+        assert place.holds(other) is SMALL
+        left = {} if seen[-1] is None else {SEGMENT: WHOLE}
+        assert place.contents() == {"lock": [], "origin": [], BASE: WHOLE, other: WHOLE} | left, number
+    assert seen[0] is None
+    assert seen[-1] is SMALL
+
+
+def test_writing_stamps(place: Place) -> None:
+    index = place.build(BASE, OLD)
+    place.keep()
+    before = read_stamps(index.directory, KEY, index)
+    assert before is not None
+    after = np.ones(len(OLD), SIGNATURE)
+    seen = []
+    for number in place.killed(lambda: write_stamps(index.directory, KEY, index.identity, after)):
+        again = place.store.open(BASE)
+        assert again is not None
+        stamps = read_stamps(again.directory, KEY, again)
+        assert stamps is not None
+        seen.append(stamps.tobytes())
+        assert seen[-1] in (before.tobytes(), after.tobytes()), number
+        place.build(SEGMENT, SMALL).close()  # any build tidies up
+        assert place.contents()[BASE] == WHOLE, number
+    assert len(seen) > 2
+    assert seen[0] == before.tobytes()
+
+
+def test_removing(place: Place) -> None:
+    place.build(BASE, OLD).close()
+    place.build(SEGMENT, SMALL).close()
+    place.keep()
+    seen = []
+    for number in place.killed(lambda: place.store.remove(SEGMENT)):
+        seen.append(place.holds(SEGMENT))
+        assert seen[-1] in (SMALL, None), number
+        assert place.holds(BASE) is OLD
+        assert "corrupt" not in {state for _, state in states(place)}, number
+        place.build(BASE, NEW).close()
+        left = {} if seen[-1] is None else {SEGMENT: WHOLE}
+        assert place.contents() == {"lock": [], "origin": [], BASE: WHOLE} | left, number
+    assert seen[0] is SMALL
+    assert seen[-1] is None
+    assert place.holds(SEGMENT) is None
+
+
+def test_moving_a_damaged_index_aside(place: Place) -> None:
+    for _ in range(2):  # so that there is one aside already
+        place.build(BASE, OLD).close()
+        with open(place.store.path(BASE) / LOOKUP, "r+b") as file:
+            file.truncate(100)
+        place.store.open(BASE)
+    place.build(SEGMENT, SMALL).close()
+    place.build(BASE, OLD).close()
+    with open(place.store.path(BASE) / LOOKUP, "r+b") as file:
+        file.truncate(100)
+    place.keep()
+    for number in place.killed(lambda: place.store.open(BASE)):
+        assert place.holds(BASE) is None, number
+        assert place.holds(SEGMENT) is SMALL
+        place.build(BASE, NEW).close()
+        assert place.holds(BASE) is NEW
+        assert sorted(place.contents()) == sorted(["lock", "origin", BASE, SEGMENT, f"{BASE}.corrupt"]), (
+            number
+        )
+
+
+def test_keeping_to_the_budget(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What goes is gone as a whole, and what is left of it goes with the next build."""
+    names = ["a", "b", "c"]
+    for number, name in enumerate(names):
+        place.build(name, OLD).close()
+        os.utime(place.store.path(name) / "used", (1000 + number, 1000 + number))
+    size = max(stored.size for stored in listing(place.cache))
+    place.keep()
+    monkeypatch.setenv("INDEXGREP_CACHE_BUDGET", str(2 * size + 10))
+    seen = set()
+    for number in place.killed(lambda: place.build(BASE, OLD), writes=False):
+        held = [name for name in [*names, BASE] if place.holds(name) is not None]
+        seen.add(tuple(held))
+        assert "corrupt" not in {state for _, state in states(place)}, number
+        place.build(BASE, OLD).close()
+        assert BASE in place.contents(), number
+        assert len(place.contents()) == 4, number  # two indexes, the lock and the origin
+    assert seen == {("a", "b", "c"), ("a", "b", "c", BASE), ("b", "c", BASE), ("c", BASE)}
