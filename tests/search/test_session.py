@@ -20,7 +20,7 @@ from indexgrep.request import SearchRequest
 from indexgrep.search import Session
 from support.hostile import build_hostile
 from support.oracle import ask_ripgrep, difference, records
-from support.privileges import unprivileged
+from support.privileges import bound_by_permissions, unprivileged
 
 from .conftest import found, git
 
@@ -237,6 +237,35 @@ def test_an_unreadable_file_is_reported(repository: Path, open_session: Open) ->
     assert [(file.path, file.error) for file in files if file.error] == [
         ("src/main.c", "Permission denied (os error 13)")
     ]
+
+
+@pytest.mark.parametrize("watch", [True, False])
+def test_files_that_cannot_be_looked_at_are_reported_as_far_as_they_are_wanted(
+    repository: Path, open_session: Open, watch: bool
+) -> None:
+    """A directory that may be listed but not entered: ripgrep names each file in it."""
+    with bound_by_permissions() as bound:
+        if not bound:
+            pytest.skip("root cannot be bound by permissions here")
+        session = open_session(repository, build=True, watch=watch)
+        deep = repository / "src" / "deep"
+        (deep / "third.py").write_text("needle_three\n")
+        deep.chmod(0o644)
+        try:
+            for options, names in (
+                ({}, ["other.c", "third.py"]),
+                ({"types": ("c",)}, ["other.c"]),
+                ({"globs": ("!third.py",)}, ["other.c"]),
+                ({"paths": ("readme.md",)}, []),
+            ):
+                search = session.search(SearchRequest(("needle_two",), **options))  # type: ignore[arg-type]
+                errors = [(file.path, file.error) for batch in search for file in batch if file.error]
+                denied = "Permission denied (os error 13)"
+                assert errors == [(f"src/deep/{name}", denied) for name in names]
+                assert search.summary.errors == len(names)
+        finally:
+            deep.chmod(0o755)
+        assert len(found(session, "needle_t")) == 4
 
 
 @pytest.mark.parametrize("watch", [True, False])

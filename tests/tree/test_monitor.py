@@ -22,7 +22,7 @@ from indexgrep.tree.root import Root
 from indexgrep.tree.signature import Signature, is_racy, signature_of
 from indexgrep.tree.walk import WalkOptions, walk
 from support.hostile import build_hostile
-from support.privileges import unprivileged
+from support.privileges import bound_by_permissions, unprivileged
 
 State = dict[bytes, Signature]
 
@@ -457,6 +457,25 @@ def test_unreadable_directory(top: Path, watch: bool) -> None:
     assert b"a/d.txt" in consumer.state
     write(top / "a" / "later.txt")
     consumer.check()
+
+
+@pytest.mark.parametrize("watch", [True, False])
+def test_directory_that_may_be_listed_but_not_entered(top: Path, watch: bool) -> None:
+    consumer = Consumer(Root(str(top)), watch=watch)
+    with bound_by_permissions() as bound:
+        if not bound:
+            pytest.skip("root cannot be bound by permissions here")
+        consumer.check()
+        (top / "a").chmod(0o444)
+        try:
+            errors = dict(consumer.refresh().errors)
+            assert errors.pop(b"a/d.txt") == "Permission denied (os error 13)"
+            assert all(path.startswith(b"a/") for path in errors)
+            assert b"a/d.txt" not in consumer.state
+        finally:
+            (top / "a").chmod(0o755)
+        assert consumer.check().errors == ()
+        assert b"a/d.txt" in consumer.state
 
 
 def test_failure_in_the_middle(watcher: Consumer, top: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,7 +65,7 @@ class View:
     #: How the last refresh established freshness, and why it was not a watch.
     how: str = "sweep"
     reason: str = ""
-    #: Directories of the universe (with a slash at their end) that cannot be read, with messages.
+    #: Directories (with a slash at their end) and files that cannot be looked at, with messages.
     errors: tuple[WalkError, ...] = ()
     #: Files that documents serve.
     live_count: int = field(init=False)

@@ -195,9 +195,9 @@ class Session:
             if files or not narrowed.narrows or view.holds(narrowed.prefix, narrowed.keep):
                 summary.documents += chosen.count(target.prefix) + placed.new
             errors = [
-                (directory[:-1], message)
-                for directory, message in view.errors
-                if directory.startswith(target.prefix) and not narrowed.shuts(directory)
+                (path.removesuffix(b"/"), message)
+                for path, message in view.errors
+                if path.startswith(target.prefix) and path not in placed.texts and _wants(narrowed, path)
             ]
         else:
             walked = walk(self.root, options) if target.kind == "directory" else Walk()
@@ -205,6 +205,7 @@ class Session:
             summary.documents += len(placed.over(walked.files))
             files = placed.over(chosen.among(walked.files))
             errors = [error for error in walked.errors if error[0] not in placed.texts]
+        errors.sort(key=lambda error: path_order(error[0]))
         planned.errors.extend(FileResult(os.fsdecode(path), error=message) for path, message in errors)
         planned.candidates.extend(sorted(files, key=path_order))
 
@@ -299,6 +300,11 @@ def _overlay_size(view: View) -> int:
     if not view.layers:
         return 0
     return len(view.hot) + sum(layer.live_count for layer in view.layers if is_segment(layer.index))
+
+
+def _wants(narrowed: Filter, path: bytes) -> bool:
+    """Whether a file, or a directory (with a slash at its end), is among what is wanted."""
+    return not narrowed.shuts(path) if path.endswith(b"/") else bool(narrowed.keep([path]))
 
 
 @dataclass(frozen=True)

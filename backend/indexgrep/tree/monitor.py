@@ -93,7 +93,8 @@ class Refresh:
     reason: str
     snapshot: Snapshot | None = None
     changed: dict[bytes, Signature | None] = field(default_factory=dict)
-    #: The directories of the universe that cannot be read now, with messages; all of them.
+    #: What of the universe cannot be looked at now, with messages; all of it. Directories have a slash at
+    #: their end; files are here where their directory may be listed but not entered.
     errors: tuple[WalkError, ...] = ()
 
 
@@ -161,7 +162,7 @@ class Monitor:
         #: Files with several hard links: device and signature when they were looked at last.
         self._linked: dict[bytes, tuple[int, Signature]] = {}
         self._dirty: dict[bytes, set[bytes]] = {}
-        #: Directories that could not be read when they were looked at last, with messages.
+        #: What could not be looked at the last time, with messages; as in ``Refresh.errors``.
         self._unreadable: dict[bytes, str] = {}
 
     def beyond(self, wanted: Filter) -> list[bytes]:
@@ -463,6 +464,9 @@ class Monitor:
         for name in names:
             try:
                 status = os.lstat(path + name)
+            except PermissionError:
+                self._stale = "a directory may not be entered"
+                continue
             except OSError:
                 continue
             if stat.S_ISREG(status.st_mode):

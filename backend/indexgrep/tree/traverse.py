@@ -244,7 +244,10 @@ class Traversal:
         files: dict[bytes, Any],
         statuses: dict[bytes, os.stat_result],
     ) -> list[bytes]:
-        """Fill ``statuses``; returns the names that are still files and not too large."""
+        """Fill ``statuses``; returns the names that are still files and not too large.
+
+        In a directory that may be listed but not entered, that cannot be told of any of them.
+        """
         follow, limit = self.selection.follow, self.selection.max_filesize
         if limit is None:  # all at once is faster, and hardly ever fails
             with suppress(OSError):
@@ -255,6 +258,9 @@ class Traversal:
         for name in names:
             try:
                 status = files[name].stat(follow_symlinks=follow)
+            except PermissionError as error:
+                self.errors.append((item.directory + name, os_error(error)))
+                continue
             except OSError:
                 continue
             if stat.S_ISREG(status.st_mode) and (limit is None or status.st_size <= limit):
