@@ -23,6 +23,8 @@ local Channel = {}
 Channel.__index = Channel
 
 local REQUEST, RESPONSE, NOTIFICATION = 0, 1, 2
+--- How a msgpack list of so many begins.
+local LIST_OF = { [1] = "\145", [3] = "\147", [4] = "\148" }
 
 --- Hands on what was read, in order, on the editor's main loop.
 ---@private
@@ -101,9 +103,9 @@ function Channel:read()
 end
 
 ---@private
----@param message any[]
-function Channel:write(message)
-  self.pipe:write(vim.mpack.encode(message), function(err)
+---@param data string|string[] encoded
+function Channel:write(data)
+  self.pipe:write(data, function(err)
     if err then
       self:finish(err)
     end
@@ -115,28 +117,68 @@ function Channel:is_open()
   return self.closed == nil
 end
 
+--- The id of a request that is about to be sent; nil when the channel is closed, of which `callback` hears.
+---@private
+---@param callback fun(err: any, result: any)
+---@return integer?
+function Channel:expect(callback)
+  if self.closed then
+    vim.schedule(function()
+      callback({ code = "server", message = self.closed, hint = "" }, nil)
+    end)
+    return nil
+  end
+  self.next_id = self.next_id + 1
+  self.waiting[self.next_id] = callback
+  return self.next_id
+end
+
 --- Sends a request. `callback` is called once, with the peer's error or its result; when the channel closes
 --- before, after `on_close` and with an error that says so.
 ---@param method string
 ---@param params any[]
 ---@param callback fun(err: any, result: any)
 function Channel:request(method, params, callback)
-  if self.closed then
-    return vim.schedule(function()
-      callback({ code = "server", message = self.closed, hint = "" }, nil)
-    end)
+  local id = self:expect(callback)
+  if id then
+    self:write(vim.mpack.encode({ REQUEST, id, method, params }))
   end
-  self.next_id = self.next_id + 1
-  self.waiting[self.next_id] = callback
-  self:write({ REQUEST, self.next_id, method, params })
+end
+
+--- The same with a parameter that is encoded already, for what `vim.mpack` cannot say.
+---@param method string
+---@param param string[] pieces of the one parameter
+---@param callback fun(err: any, result: any)
+function Channel:request_encoded(method, param, callback)
+  local id = self:expect(callback)
+  if id then
+    local head = { LIST_OF[4], vim.mpack.encode(REQUEST), vim.mpack.encode(id), vim.mpack.encode(method) }
+    self:write(vim.list_extend({ table.concat(head), LIST_OF[1] }, param))
+  end
 end
 
 ---@param method string
 ---@param params any[]
 function Channel:notify(method, params)
   if not self.closed then
-    self:write({ NOTIFICATION, method, params })
+    self:write(vim.mpack.encode({ NOTIFICATION, method, params }))
   end
+end
+
+--- See `request_encoded`.
+---@param method string
+---@param param string[]
+function Channel:notify_encoded(method, param)
+  if not self.closed then
+    local head = { LIST_OF[3], vim.mpack.encode(NOTIFICATION), vim.mpack.encode(method) }
+    self:write(vim.list_extend({ table.concat(head), LIST_OF[1] }, param))
+  end
+end
+
+--- How many bytes wait to be taken by the peer.
+---@return integer
+function Channel:pending()
+  return self.closed and 0 or self.pipe:get_write_queue_size()
 end
 
 --- Closes it from this side; `on_close` is not called.

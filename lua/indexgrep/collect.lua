@@ -75,7 +75,8 @@ end
 function Collection:take(file)
   local known = self.last_path == file.path
   self.last_path = file.path
-  self.unshown = self.unshown + rows_of.add(file, self.rows)
+  local buf = file.source == "buffer" and require("indexgrep.buffers").holder(self.root, file.path) or nil
+  self.unshown = self.unshown + rows_of.add(file, self.rows, buf)
   for _, line in ipairs(file.lines) do
     self.lines = self.lines + (line[5] and 1 or 0)
   end
@@ -180,22 +181,31 @@ function Collection:stop()
   end
 end
 
+---@param count integer
+---@param word string
+---@return string
+local function counted(count, word)
+  return ("%d %s%s"):format(count, word, count == 1 and "" or "s")
+end
+
 --- How much was found, as words: `12 lines in 3 files`, `at least 10000 lines in 812 files`.
 ---@return string
 function Collection:count_text()
   local cut = self.state == "stopped" or (self.summary ~= nil and self.summary.complete == false)
-  local words = ("%s%d %s in %d %s"):format(
+  local words = ("%s%s in %s"):format(
     cut and "at least " or "",
-    self.lines,
-    self.lines == 1 and "line" or "lines",
-    self.files,
-    self.files == 1 and "file" or "files"
+    counted(self.lines, "line"),
+    counted(self.files, "file")
   )
   if self.unshown > 0 then
     words = ("%s, %d matches more in long lines"):format(words, self.unshown)
   end
   if self.errors > 0 then
     words = ("%s, %d unreadable"):format(words, self.errors)
+  end
+  local unsaved = self.summary and tonumber(self.summary.buffers) or 0
+  if unsaved > 0 then
+    words = ("%s, %s searched"):format(words, counted(unsaved, "unsaved buffer"))
   end
   return words
 end

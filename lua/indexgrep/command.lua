@@ -157,6 +157,10 @@ function M.status_lines(status)
     local which = hot and hot < status.overlay and (" (%d read at every search)"):format(hot) or ""
     table.insert(lines, ("beside %d files that the index does not stand for%s"):format(status.overlay, which))
   end
+  local unsaved = type(status.buffers) == "table" and status.buffers or {}
+  if (tonumber(unsaved.count) or 0) > 0 then
+    table.insert(lines, ("also   %d unsaved buffers of %d editors"):format(unsaved.count, unsaved.clients))
+  end
   table.insert(lines, ("log    %s"):format(tostring(status.log)))
   return lines
 end

@@ -11,6 +11,8 @@ local M = {}
 ---@field start_timeout_ms integer how long the server may take to answer after it was started
 ---@field limit integer matching lines after which a search started by a command ends
 ---@field search indexgrep.SearchOptions options that every `:IndexGrep` begins with, before its flags
+---@field unsaved boolean unsaved buffers are searched as they stand
+---@field unsaved_debounce_ms integer so long after a change the server gets it, if no search needs it before
 ---@field window indexgrep.config.Window
 ---@field preview indexgrep.config.Preview
 ---@field keys table<string, string|string[]|false> action → key or keys in the results window
@@ -96,6 +98,8 @@ local SCHEMA = {
   start_timeout_ms = leaf(is_positive_integer, POSITIVE, 15000),
   limit = leaf(is_positive_integer, POSITIVE, 10000),
   search = leaf(is_table, "a table of search options", {}),
+  unsaved = leaf(is_boolean, "true or false", true),
+  unsaved_debounce_ms = leaf(is_natural, "a whole number, 0 or above", 300),
   window = {
     open = leaf(is_boolean, "true or false", true),
     width = leaf(is_share, "a number above 0 and up to 1", 0.9),

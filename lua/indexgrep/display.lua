@@ -6,6 +6,7 @@ local M = {}
 ---@class indexgrep.Display
 ---@field text string
 ---@field path_end integer
+---@field mark_end integer where the mark of an unsaved buffer ends
 ---@field position_end integer where `:line:column` ends
 ---@field first integer the match; first == last where there is none
 ---@field last integer
@@ -41,22 +42,27 @@ local function shortened(path, room)
   return "…" .. path:sub(from)
 end
 
+--- Stands behind the path of an unsaved buffer, as Neovim marks one in its own status line.
+M.UNSAVED = " [+]"
+
 ---@param row indexgrep.Row
 ---@param width integer columns of the window
 ---@return indexgrep.Display
 function M.of(row, width)
   local path = shortened(visible(row.path), math.max(16, math.floor(width * 0.45)))
+  local named = path .. (row.unsaved and M.UNSAVED or "")
   if row.note then
     return {
-      text = ("%s: %s"):format(path, visible(row.note)),
+      text = ("%s: %s"):format(named, visible(row.note)),
       path_end = #path,
-      position_end = #path,
+      mark_end = #named,
+      position_end = #named,
       first = 0,
       last = 0,
       note = row.error and "error" or "note",
     }
   end
-  local head = ("%s:%d:%d"):format(path, row.lnum, row.col + 1)
+  local head = ("%s:%d:%d"):format(named, row.lnum, row.col + 1)
   -- Room left of the match, so that it is in sight in a long line.
   local left = math.max(20, width - #head - (row.last - row.first) - 10)
   local text, first, last, cut = row.text, row.first, row.last, row.cut_left
@@ -75,6 +81,7 @@ function M.of(row, width)
   return {
     text = table.concat({ head, ": ", before, match, after }),
     path_end = #path,
+    mark_end = #named,
     position_end = #head,
     first = start,
     last = start + #match,

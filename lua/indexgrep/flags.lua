@@ -11,7 +11,8 @@ local M = {}
 ---@field short string? one letter
 ---@field field string of the search request
 ---@field value any what the flag sets; nil when it takes a value
----@field kind 'append'|'integer'|nil how a value is kept
+---@field kind 'append'|'integer'|'choice'|nil how a value is kept
+---@field choices string[]? with `choice`
 ---@field complete 'glob'|'type'|nil
 
 ---@type indexgrep.Flag[]
@@ -39,6 +40,7 @@ local FLAGS = {
   { long = "type-not", short = "T", field = "types_not", kind = "append", complete = "type" },
   { long = "max-count", short = "m", field = "max_count", kind = "integer" },
   { long = "max-depth", short = "d", field = "max_depth", kind = "integer" },
+  { long = "buffers", field = "buffers", kind = "choice", choices = { "own", "all", "none" } },
 }
 
 local by_long = {} ---@type table<string, indexgrep.Flag>
@@ -92,6 +94,11 @@ local function apply(options, flag, value)
   elseif flag.kind == "append" then
     options[flag.field] = options[flag.field] or {}
     table.insert(options[flag.field], value)
+  elseif flag.kind == "choice" then
+    if not vim.list_contains(flag.choices, value) then
+      return ("%s needs one of %s, not %q"):format(name_of(flag), table.concat(flag.choices, ", "), value)
+    end
+    options[flag.field] = value
   else
     if not value or not value:match("^%d+$") then
       return ("%s needs a whole number, not %q"):format(name_of(flag), value or "")
@@ -260,6 +267,8 @@ function M.complete(lead, line, cursor)
       found = beginning_with(require("indexgrep.types"), lead)
     elseif expecting.complete == "glob" then
       found = complete_glob(lead)
+    elseif expecting.choices then
+      found = beginning_with(expecting.choices, lead)
     end
     return vim.tbl_map(function(candidate)
       return prefix .. candidate

@@ -10,6 +10,7 @@ M.groups = {
   IndexGrepFooter = "FloatFooter",
   IndexGrepCursorLine = "CursorLine",
   IndexGrepPath = "Directory",
+  IndexGrepUnsaved = "WarningMsg",
   IndexGrepPosition = "LineNr",
   IndexGrepMatch = "Search",
   IndexGrepPreviewMatch = "Search",

@@ -19,7 +19,8 @@ local function root_of(options)
   return require("indexgrep.root").current()
 end
 
---- Searches the working tree; returns at once. `callback` is called on the main loop with
+--- Searches the working tree, with this editor's unsaved buffers as they stand; returns at once. `callback` is
+--- called on the main loop with
 ---
 --- - `{event = 'results', files = {…}}` any number of times, in order of path, then of line;
 --- - `{event = 'progress', state = {…}}` while the first index is being built;
@@ -36,6 +37,9 @@ function M.search(pattern, options, callback)
   vim.validate("callback", callback, "function")
   local root = root_of(options)
   local request, err = require("indexgrep.request").build(pattern, options)
+  if request and not request.buffers and require("indexgrep.config").get().unsaved then
+    request.buffers = "own"
+  end
   local cancelled, qid = false, nil ---@type boolean, integer?
   -- Deferred, so that the callback never runs before the caller has the handle.
   vim.schedule(function()

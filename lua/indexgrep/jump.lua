@@ -65,17 +65,21 @@ local function make_window(mode)
   end
 end
 
---- The column in the buffer of a byte column in the file: the two differ where Neovim converted the encoding.
----@param buf integer
+--- The buffer of the file of `row`, made where there is none; nil where there is neither file nor buffer.
+---@param root string
 ---@param row indexgrep.Row
----@return integer
-local function buffer_column(buf, row)
-  local encoding = vim.bo[buf].fileencoding
-  if encoding ~= "latin1" and encoding ~= "cp1252" or row.cut_left then
-    return row.col
+---@return integer?
+local function buffer_of(root, row)
+  if row.buf and vim.api.nvim_buf_is_loaded(row.buf) then
+    return row.buf
   end
-  local converted = vim.iconv(row.text:sub(1, row.col), encoding, "utf-8")
-  return converted and #converted or row.col
+  local path = vim.fs.joinpath(root, row.path)
+  if vim.uv.fs_stat(path) then
+    return vim.fn.bufadd(path)
+  end
+  local text = row.unsaved and not row.buf and "%s is another editor's, who has not written it yet"
+    or "%s is gone since it was searched"
+  notify.say(text:format(path), vim.log.levels.WARN)
 end
 
 --- Opens the file of `row` in the current window (or one split from it) with the cursor on the match.
@@ -84,15 +88,13 @@ end
 ---@param mode indexgrep.OpenMode
 ---@return boolean opened
 function M.open(root, row, mode)
-  local path = vim.fs.joinpath(root, row.path)
-  if not vim.uv.fs_stat(path) then
-    notify.say(("%s is gone since it was searched"):format(path), vim.log.levels.WARN)
+  local buf = buffer_of(root, row)
+  if not buf then
     return false
   end
   leave_special_window()
   vim.cmd("normal! m'")
   make_window(mode)
-  local buf = vim.fn.bufadd(path)
   vim.bo[buf].buflisted = true
   local ok, err = with_swap_answer(function()
     -- Not `:edit`: a name is data here, and a changed buffer may stay behind hidden or not at all.
@@ -105,8 +107,9 @@ function M.open(root, row, mode)
     return false
   end
   if row.lnum > 0 then
-    local lnum = math.min(row.lnum, vim.api.nvim_buf_line_count(buf))
-    vim.api.nvim_win_set_cursor(0, { lnum, buffer_column(buf, row) })
+    local place = require("indexgrep.place").of(buf, row)
+    local lnum = math.min(place.lnum, vim.api.nvim_buf_line_count(buf))
+    vim.api.nvim_win_set_cursor(0, { lnum, place.col })
     vim.cmd("normal! zvzz")
   end
   return true

@@ -1,8 +1,9 @@
 --- The preview: the part of a file around a match, read without blocking and bounded in every direction.
 ---
 --- A file up to `max_bytes` is read whole; of a larger one, what is around the match, with its true line
---- numbers. Long lines are cut, the matched one around its match. Colours come from treesitter where there is
---- a parser, else from syntax files; the text is bounded, so both are.
+--- numbers. Of an unsaved buffer its text is shown, bounded likewise. Long lines are cut, the matched one
+--- around its match. Colours come from treesitter where there is a parser, else from syntax files; the text is
+--- bounded, so both are.
 
 local M = {}
 
@@ -10,6 +11,8 @@ local ns = vim.api.nvim_create_namespace("indexgrep_preview")
 
 --- Of a file that is not read whole: so much before the match's line, and so much from there on.
 local AROUND = 64 * 1024
+--- Of a buffer that is not shown whole: so many lines on either side.
+local AROUND_LINES = 1000
 
 ---@class indexgrep.Excerpt text of a file as it is shown
 ---@field path string absolute
@@ -60,8 +63,7 @@ end
 local function decode(text)
   local mark = text:sub(1, 2)
   if mark == "\255\254" or mark == "\254\255" then
-    local from = mark == "\255\254" and "utf-16le" or "utf-16be"
-    return vim.iconv(text:sub(3), from, "utf-8") or text, true
+    return require("indexgrep.encoding").read_utf16(text:sub(3), mark == "\255\254" and "le" or "be"), true
   elseif text:sub(1, 3) == "\239\187\191" then
     return text:sub(4), false
   end
@@ -152,6 +154,84 @@ local function excerpt_of(path, row, data, from, stat, config)
   return { path = path, lines = lines, first_lnum = first_lnum, complete = false, stamp = stamp }
 end
 
+--- What tells the states of a buffer's text apart.
+---@param buf integer
+---@return string
+local function buffer_stamp(buf)
+  return ("%d %d"):format(buf, vim.api.nvim_buf_get_changedtick(buf))
+end
+
+--- How many of the `most` lines before or after line `at` (from 0) are not too much text to show.
+---@param buf integer
+---@param at integer
+---@param most integer
+---@param direction -1|1
+---@return integer
+local function fitting(buf, at, most, direction)
+  local offset = vim.api.nvim_buf_get_offset
+  local lines = math.min(most, AROUND_LINES)
+  while lines > 1 and math.abs(offset(buf, at + direction * lines) - offset(buf, at)) > AROUND do
+    lines = math.floor(lines / 2)
+  end
+  return lines
+end
+
+--- The text of a buffer, or what is around a line of it.
+---@param path string
+---@param buf integer
+---@param lnum integer
+---@param config indexgrep.config.Preview
+---@return indexgrep.Excerpt
+local function buffer_excerpt(path, buf, lnum, config)
+  local count = vim.api.nvim_buf_line_count(buf)
+  local first, last = 0, count
+  if vim.api.nvim_buf_get_offset(buf, count) > config.max_bytes then
+    local at = math.min(lnum, count) - 1
+    first = at - fitting(buf, at, at, -1)
+    last = at + fitting(buf, at, count - at, 1)
+  end
+  local lines = vim.api.nvim_buf_get_lines(buf, first, last, false)
+  for index, line in ipairs(lines) do
+    lines[index] = clipped(line, config.max_line)
+  end
+  return {
+    path = path,
+    lines = lines,
+    first_lnum = first + 1,
+    complete = last - first == count,
+    stamp = buffer_stamp(buf),
+  }
+end
+
+--- The unsaved buffer of this editor that a row is of.
+---@param row indexgrep.Row
+---@return integer?
+local function buffer_of(row)
+  return row.buf and vim.api.nvim_buf_is_loaded(row.buf) and row.buf or nil
+end
+
+--- A row as it is in the text that is shown.
+---@param row indexgrep.Row
+---@return indexgrep.Row
+local function placed(row)
+  local buf = buffer_of(row)
+  return buf and vim.tbl_extend("force", row, require("indexgrep.place").of(buf, row)) or row
+end
+
+---@param row indexgrep.Row
+---@param siblings indexgrep.Row[]
+---@return indexgrep.Row
+---@return indexgrep.Row[]
+local function placed_among(row, siblings)
+  local among = {}
+  local own = row
+  for index, sibling in ipairs(siblings) do
+    among[index] = placed(sibling)
+    own = sibling == row and among[index] or own
+  end
+  return own, among
+end
+
 --- Whether the excerpt holds the row's line.
 ---@param excerpt indexgrep.Excerpt?
 ---@param path string
@@ -159,6 +239,10 @@ end
 ---@return boolean
 local function holds(excerpt, path, row)
   if not excerpt or excerpt.path ~= path or excerpt.message then
+    return false
+  end
+  local buf = buffer_of(row)
+  if buf and excerpt.stamp ~= buffer_stamp(buf) then
     return false
   end
   local index = row.lnum - excerpt.first_lnum + 1
@@ -281,11 +365,22 @@ function Preview:show(root, row, siblings)
   self.ticket = self.ticket + 1
   local ticket = self.ticket
   local path = vim.fs.joinpath(root, row.path)
+  local buf = buffer_of(row)
+  if buf then
+    row, siblings = placed_among(row, siblings)
+  end
   if row.note then
     self.shown = message_excerpt(path, row.note)
     return self:place(self.shown)
   elseif holds(self.shown, path, row) then
     return self:mark(self.shown, row, siblings)
+  elseif buf then
+    self.shown = buffer_excerpt(path, buf, row.lnum, self.config)
+    self:place(self.shown)
+    return self:mark(self.shown, row, siblings)
+  elseif row.unsaved and not row.buf then
+    self.shown = message_excerpt(path, "This is the unsaved text of another editor.")
+    return self:place(self.shown)
   end
   local from = 0
   read(
@@ -317,7 +412,7 @@ end
 ---@param row indexgrep.Row
 ---@return boolean
 function Preview:is_near(root, row)
-  return holds(self.shown, vim.fs.joinpath(root, row.path), row)
+  return holds(self.shown, vim.fs.joinpath(root, row.path), placed(row))
 end
 
 --- Shows nothing.

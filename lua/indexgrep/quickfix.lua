@@ -3,6 +3,9 @@
 
 local M = {}
 
+--- The type of an entry from an unsaved buffer; Neovim shows it beside the position.
+local UNSAVED = "+"
+
 ---@class indexgrep.Quickfix: indexgrep.View
 ---@field id integer
 ---@field private filled integer rows in the list
@@ -32,12 +35,14 @@ local function item_of(buf, row)
   if row.note then
     return { bufnr = buf, text = row.note, type = row.error and "E" or "I", valid = row.error and 0 or 1 }
   end
+  local place = row.buf == buf and require("indexgrep.place").of(buf, row) or row
   return {
     bufnr = buf,
-    lnum = row.lnum,
-    end_lnum = row.end_lnum,
-    col = row.col + 1,
-    end_col = row.end_col + 1,
+    type = row.unsaved and UNSAVED or nil,
+    lnum = place.lnum,
+    end_lnum = place.end_lnum,
+    col = place.col + 1,
+    end_col = place.end_col + 1,
     -- A string with a NUL byte would become a blob, which is no text.
     text = (row.cut_left and "…" or "") .. row.text:gsub("%z", "^@") .. (row.cut_right and "…" or ""),
   }
@@ -53,7 +58,8 @@ function Quickfix:append(collection, first, last)
     local row = collection.rows[index]
     if row.path ~= path then
       path = row.path
-      buf = buffer_of(vim.fs.joinpath(collection.root, path))
+      buf = row.buf and vim.api.nvim_buf_is_loaded(row.buf) and row.buf
+        or buffer_of(vim.fs.joinpath(collection.root, path))
     end
     table.insert(items, item_of(buf, row))
   end

@@ -32,6 +32,7 @@ local M = {}
 ---@field limit integer? matching lines in all
 ---@field output 'lines'|'files'|'files_without_match'|'count'|'count_matches'|nil
 ---@field timeout_ms integer?
+---@field buffers 'own'|'all'|'none'|nil whose unsaved buffers stand for their files; |g:indexgrep.unsaved|
 ---@field no_index boolean? read every file
 
 --- Where to search; not part of the request.
@@ -69,6 +70,7 @@ local KINDS = {
   limit = "integer",
   output = "string",
   timeout_ms = "integer",
+  buffers = "string",
   no_index = "boolean",
 }
 

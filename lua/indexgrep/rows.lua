@@ -23,6 +23,8 @@ M.MATCHES_A_LINE = 100
 ---@field cut_right boolean
 ---@field note string? instead of a match: why the file is named
 ---@field error boolean? `note` tells of a fault
+---@field unsaved boolean? the text is an unsaved buffer's
+---@field buf integer? that buffer, where it is this editor's
 
 ---@param byte integer?
 ---@return boolean
@@ -173,9 +175,10 @@ end
 --- Appends the rows of one file.
 ---@param file indexgrep.File
 ---@param rows indexgrep.Row[]
+---@param buf integer? this editor's unsaved buffer that the text is of
 ---@return integer unshown matches that got no row, for there are too many in a line
-function M.add(file, rows)
-  local unshown = 0
+function M.add(file, rows, buf)
+  local unshown, before = 0, #rows
   for _, line in ipairs(file.lines) do
     if line[5] then
       unshown = unshown + add_line(file.path, line, rows)
@@ -186,6 +189,11 @@ function M.add(file, rows)
     table.insert(rows, note_row(file.path, note, false))
   elseif type(file.error) == "string" then
     table.insert(rows, note_row(file.path, file.error, true))
+  end
+  if file.source == "buffer" then
+    for index = before + 1, #rows do
+      rows[index].unsaved, rows[index].buf = true, buf
+    end
   end
   return unshown
 end

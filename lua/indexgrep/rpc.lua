@@ -4,6 +4,7 @@
 --- or is over, is dropped. Every query that is not cancelled ends with exactly one `done` or `failed`, also
 --- when the server goes away: a query that had no answer yet is then asked again.
 
+local buffers = require("indexgrep.buffers")
 local channel = require("indexgrep.channel")
 local notify = require("indexgrep.notify")
 local server = require("indexgrep.server")
@@ -36,6 +37,7 @@ local RETRIES = 3
 ---@field lines any[][]
 ---@field binary_offset integer?
 ---@field error string?
+---@field source string? "buffer" where the text is an unsaved buffer's
 
 ---@class indexgrep.Session
 ---@field root string
@@ -126,13 +128,19 @@ end
 
 local ask ---@type fun(query: indexgrep.Query)
 
+---@param session indexgrep.Session
+local function forget(session)
+  if sessions[session.root] == session then
+    sessions[session.root] = nil
+  end
+  buffers.closed(session)
+end
+
 --- Ends or repeats the queries of a session whose server went away.
 ---@param session indexgrep.Session
 ---@param reason string
 local function on_close(session, reason)
-  if sessions[session.root] == session then
-    sessions[session.root] = nil
-  end
+  forget(session)
   for _, qid in ipairs(vim.tbl_keys(queries)) do
     local running = queries[qid]
     if running and running.session == session then
@@ -177,7 +185,7 @@ local function greet(session)
     local reason = err and as_error(err).message
       or ("it speaks protocol %s"):format(tostring(result.protocol))
     session.channel:close()
-    sessions[session.root] = nil
+    forget(session)
     for _, query in pairs(vim.tbl_values(queries)) do
       if query.session == session then
         local message = ("the running indexgrep server does not fit this plugin: %s"):format(reason)
@@ -204,8 +212,16 @@ local function connect(root, socket, callback)
     if not opened_channel then
       return callback(err)
     end
+    local other = sessions[root]
+    if other and other.channel:is_open() then
+      -- Somebody else was faster. One connection a root: the server holds the unsaved buffers of each.
+      opened_channel:close()
+      return callback(nil, other)
+    end
     session.channel = opened_channel
+    sessions[root] = session
     greet(session)
+    buffers.opened(session)
     callback(nil, session)
   end)
 end
@@ -216,7 +232,6 @@ end
 local function connect_started(root, socket, deadline)
   connect(root, socket, function(err, session)
     if session then
-      sessions[root] = session
       opened(root, nil, session)
     elseif vim.uv.now() < deadline then
       vim.defer_fn(function()
@@ -254,7 +269,6 @@ function M.open(root, start, callback)
   end
   connect(root, socket, function(_, connected)
     if connected then
-      sessions[root] = connected
       if start then
         return opened(root, nil, connected)
       end
@@ -272,6 +286,28 @@ function M.open(root, start, callback)
   end)
 end
 
+--- Asks a query whose session is open and whose server knows the unsaved buffers.
+---@param query indexgrep.Query
+---@param session indexgrep.Session
+local function send(query, session)
+  if queries[query.qid] ~= query or query.session ~= session then
+    return
+  end
+  local accepted = false
+  vim.defer_fn(function()
+    if not accepted and queries[query.qid] == query and session.channel:is_open() then
+      notify.error(silent_fault(query.root, SEARCH_PATIENCE_MS))
+    end
+  end, SEARCH_PATIENCE_MS)
+  session.channel:request("search", { query.qid, query.request }, function(refusal)
+    accepted = true
+    -- A channel that closed is a matter of on_close, which may ask again.
+    if refusal and session.channel:is_open() then
+      fail(query, as_error(refusal))
+    end
+  end)
+end
+
 ---@param query indexgrep.Query
 ask = function(query)
   if queries[query.qid] ~= query then
@@ -284,18 +320,11 @@ ask = function(query)
       return fail(query, err or notify.fault("server", "no indexgrep server answers"))
     end
     query.session = session
-    local accepted = false
-    vim.defer_fn(function()
-      if not accepted and queries[query.qid] == query and session.channel:is_open() then
-        notify.error(silent_fault(query.root, SEARCH_PATIENCE_MS))
-      end
-    end, SEARCH_PATIENCE_MS)
-    session.channel:request("search", { query.qid, query.request }, function(refusal)
-      accepted = true
-      -- A channel that closed is a matter of on_close, which may ask again.
-      if refusal and session.channel:is_open() then
-        fail(query, as_error(refusal))
-      end
+    if (query.request.buffers or "none") == "none" then
+      return send(query, session)
+    end
+    buffers.publish(session, function()
+      send(query, session)
     end)
   end)
 end

@@ -58,7 +58,8 @@ function Window:colour_line(index)
     })
   end
   colour(0, shown.path_end, "IndexGrepPath", 100)
-  colour(shown.path_end, shown.position_end, "IndexGrepPosition", 100)
+  colour(shown.path_end, shown.mark_end, "IndexGrepUnsaved", 100)
+  colour(shown.mark_end, shown.position_end, "IndexGrepPosition", 100)
   if shown.note then
     colour(
       shown.position_end,
@@ -248,8 +249,13 @@ end
 function Window:title_preview(row)
   if layout.border(self.config.window.border) ~= "none" then
     local width = vim.api.nvim_win_get_width(self.preview_win)
+    local mark = row.unsaved and display.UNSAVED or ""
     vim.api.nvim_win_set_config(self.preview_win, {
-      title = { { " " .. fitted(row.path, width - 2) .. " ", "IndexGrepTitle" } },
+      title = {
+        { " " .. fitted(row.path, width - 2 - #mark), "IndexGrepTitle" },
+        { mark, "IndexGrepUnsaved" },
+        { " ", "IndexGrepTitle" },
+      },
       title_pos = "left",
     })
   end
