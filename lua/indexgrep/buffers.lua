@@ -411,6 +411,13 @@ local function touch(buf)
   listen()
 end
 
+--- The buffer is on its way out.
+---@param buf integer
+local function forget(buf)
+  review(buf, nil)
+  touched[buf], order[buf] = nil, nil
+end
+
 --- Hears of every change of a buffer from now on, also of those that raise no event for autocommands because
 --- they are made from Lua while another buffer is current.
 ---@param buf integer
@@ -431,15 +438,9 @@ local function watch(buf)
     end,
     on_detach = function()
       watched[buf] = nil
+      forget(buf)
     end,
   }) or nil
-end
-
---- The buffer is on its way out.
----@param buf integer
-local function forget(buf)
-  review(buf, nil)
-  touched[buf], order[buf] = nil, nil
 end
 
 --- Tells the servers of a file that was just written or read anew.
@@ -484,7 +485,25 @@ local function create_autocommands()
   end)
   on("OptionSet", function()
     touch(api.nvim_get_current_buf())
-  end, vim.list_extend({ "buftype" }, buffer_text.OPTIONS))
+  end, vim.list_extend({ "buftype", "modified" }, buffer_text.OPTIONS))
+end
+
+--- Buffers in the order of their last use, which is what is known of changes that nobody watched.
+---@param bufs integer[]
+---@return integer[]
+local function by_use(bufs)
+  local current = api.nvim_get_current_buf()
+  local used = {}
+  for _, buf in ipairs(bufs) do
+    used[buf] = buf == current and math.huge or vim.fn.getbufinfo(buf)[1].lastused
+  end
+  table.sort(bufs, function(a, b)
+    if used[a] ~= used[b] then
+      return used[a] < used[b]
+    end
+    return a < b
+  end)
+  return bufs
 end
 
 --- A session with a server has begun: it gets the unsaved buffers, and hears of all that becomes of them.
@@ -495,16 +514,22 @@ function M.opened(session)
     create_autocommands()
   end
   ledgers[session] = { session = session, held = {}, paths = {} }
+  local modified = {}
   for _, buf in ipairs(api.nvim_list_bufs()) do
     if api.nvim_buf_is_loaded(buf) then
       watch(buf)
       if api.nvim_get_option_value("modified", { buf = buf }) then
-        touched[buf] = true
+        table.insert(modified, buf)
       end
     end
   end
-  if next(touched) ~= nil then
-    listen()
+  for _, buf in ipairs(by_use(modified)) do
+    if order[buf] then
+      touched[buf] = true
+      listen()
+    else
+      touch(buf)
+    end
   end
 end
 

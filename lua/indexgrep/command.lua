@@ -159,7 +159,15 @@ function M.status_lines(status)
   end
   local unsaved = type(status.buffers) == "table" and status.buffers or {}
   if (tonumber(unsaved.count) or 0) > 0 then
-    table.insert(lines, ("also   %d unsaved buffers of %d editors"):format(unsaved.count, unsaved.clients))
+    table.insert(
+      lines,
+      ("also   %d unsaved %s of %d %s"):format(
+        unsaved.count,
+        unsaved.count == 1 and "buffer" or "buffers",
+        unsaved.clients,
+        unsaved.clients == 1 and "editor" or "editors"
+      )
+    )
   end
   table.insert(lines, ("log    %s"):format(tostring(status.log)))
   return lines

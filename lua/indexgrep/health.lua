@@ -179,12 +179,32 @@ local function check_watching()
   end
 end
 
+local function check_unsaved()
+  vim.health.start("indexgrep: unsaved buffers")
+  if not require("indexgrep.config").resolve(vim.g.indexgrep).unsaved then
+    return vim.health.info("Unsaved buffers are not searched (vim.g.indexgrep.unsaved is false).")
+  end
+  local report = require("indexgrep.buffers").report()
+  if #report == 0 then
+    vim.health.ok("Unsaved buffers are searched as they stand; no search has needed them yet.")
+  end
+  for _, server in ipairs(report) do
+    local text = server.count == 1 and "1 unsaved buffer is"
+      or ("%d unsaved buffers are"):format(server.count)
+    vim.health.ok(("%s with the server for %s"):format(text, server.root))
+    if server.refused > 0 then
+      vim.health.warn(("%d more were too large for it: their files are searched."):format(server.refused))
+    end
+  end
+end
+
 --- Called by `:checkhealth indexgrep`.
 function M.check()
   check_editor()
   check_remote_plugin()
   if check_backend() then
     check_server()
+    check_unsaved()
   end
   check_watching()
 end

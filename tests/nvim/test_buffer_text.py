@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
@@ -15,8 +14,8 @@ from support.editor import Editor, write_init
 pytestmark = [pytest.mark.nvim, pytest.mark.timeout(300)]
 
 #: Reads the current buffer in as many steps as can be, then lets Neovim write it. The bytes as hex, for a
-#: string with a NUL byte may not cross as it is; the error of a write that failed or (the buffer stays modified)
-#: put something else in the place of what the encoding lacks.
+#: string with a NUL byte may not cross as it is; the error of a write that failed, or (the buffer stays
+#: modified) put something else in the place of what the encoding lacks.
 _COMPARE = """
 local buf = vim.api.nvim_get_current_buf()
 local function read()
@@ -163,14 +162,17 @@ def test_what_is_read_is_of_one_moment(editor: Editor) -> None:
     return { first, reader:step(0) }
     """
     assert editor.lua(lua) == ["more", "moved"]
-    assert editor.lua(
-        """
+    assert (
+        editor.lua(
+            """
         local text = require('indexgrep.buffer_text')
         local reader = text.reader(vim.api.nvim_get_current_buf())
         vim.cmd('enew! | bunload! #')
         return reader:step(0)
         """
-    ) == "moved"
+        )
+        == "moved"
+    )
 
 
 def test_stamp_moves_with_everything_that_moves_the_text(editor: Editor) -> None:

@@ -34,12 +34,14 @@ class Typed:
         return [params[1] for method, params in self.server.calls if method == "search"]
 
     def search(self, line: str) -> dict[str, Any]:
-        """Run a command line; the request that came of it, without the limit that every command has."""
+        """Run a command line; the request that came of it, without what every command has by default."""
         before = len(self.requests())
         self.editor.command(line)
         self.editor.wait(lambda: len(self.requests()) > before)
         request = dict(self.requests()[-1])
         assert request.pop("limit") == 10000
+        if request["buffers"] == "own":
+            del request["buffers"]
         return request
 
 
@@ -75,6 +77,8 @@ def typed(nvim: str, short_tmp: Path) -> Iterator[Typed]:
         ("-g*.c --glob=*.h foo", {"patterns": ["foo"], "globs": ["*.c", "*.h"]}),
         ("-t c -Tlua foo -i", {"patterns": ["foo -i"], "types": ["c"], "types_not": ["lua"]}),
         ("-m 3 --max-count=5 foo", {"patterns": ["foo"], "max_count": 5}),
+        ("--buffers=all foo", {"patterns": ["foo"], "buffers": "all"}),
+        ("--buffers none foo", {"patterns": ["foo"], "buffers": "none"}),
         ("-- -foo", {"patterns": ["-foo"]}),
         ("-i --  --bar ", {"patterns": [" --bar "], "case": "insensitive"}),
         ("- foo", {"patterns": ["- foo"]}),
@@ -102,6 +106,7 @@ def test_argument(typed: Typed, argument: str, request_: dict[str, Any] | None) 
         ("-m 9007199254740992 foo", "-m/--max-count: 9007199254740992 is too large a number"),
         ("-m 99999999999999999999999 foo", "is too large a number"),
         ("-g", "-g/--glob needs a value"),
+        ("--buffers=some foo", '--buffers needs one of own, all, none, not "some"'),
         ("-g 'x foo", "a quote is not closed"),
         ("--hidden=yes foo", "takes no value"),
     ],
@@ -161,6 +166,10 @@ def test_completion(typed: Typed) -> None:
     assert "typescript" in complete(editor, "IndexGrep --type=ty")[0]
     assert complete(editor, "IndexGrep -t ") == list(TYPES)
     assert complete(editor, "IndexGrep -tlu") == ["-tlua"]
+    assert complete(editor, "IndexGrep --buffers=") == [
+        f"--buffers={name}" for name in ("own", "all", "none")
+    ]
+    assert complete(editor, "IndexGrep --buffers a") == ["all"]
     assert complete(editor, "IndexGrep -iTzi") == ["-iTzig"]
     assert complete(editor, "IndexGrep -ga") == ["-ga.c"]
     assert complete(editor, "IndexGrep -g nowhere/") == []
@@ -216,6 +225,7 @@ def test_api_refuses_wrong_options_by_name(typed: Typed) -> None:
         ),
         ("{ window = 3 }", "vim.g.indexgrep.window must be a table, not 3"),
         ("{ keys = { jump = 1 } }", "vim.g.indexgrep.keys.jump must be a key, a list of keys, or false"),
+        ("{ unsaved = 1 }", "vim.g.indexgrep.unsaved must be true or false, not 1"),
         ("{ search = { cas = 'smart' } }", 'vim.g.indexgrep.search has no option "cas"'),
         ("function() error('oops') end", "vim.g.indexgrep is a function that failed"),
         ("function() return 3 end", "vim.g.indexgrep is a function that returned 3, not a table"),

@@ -70,7 +70,8 @@ def test_api_streams_then_ends_once(nvim: str, short_tmp: Path) -> None:
         first = events(vim, "one")[0]["files"][0]
         assert (first["path"], first["lines"][0][0], first["lines"][0][3]) == ("a.c", 1, [[4, 7]])
         request = next(params[1] for method, params in server.calls if method == "search")
-        assert request == {"patterns": ["foo"], "case": "smart", "globs": ["*.c"], "limit": 5}
+        options = {"case": "smart", "globs": ["*.c"], "limit": 5, "buffers": "own"}
+        assert request == {"patterns": ["foo"]} | options
 
 
 def test_no_event_after_cancel(nvim: str, short_tmp: Path) -> None:

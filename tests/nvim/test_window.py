@@ -265,7 +265,12 @@ def preview_text(editor: Editor) -> str:
         ("missing", None, (1, b"foo\n", [(0, 3)]), "No preview: ENOENT"),
         ("empty", b"", (1, b"foo\n", [(0, 3)]), ""),
         ("utf-16", "x\nfoo é\n".encode("utf-16"), (2, "foo é\n".encode(), [(0, 3)]), "2 foo é"),
-        ("cut utf-16", "x\nfoo\n".encode("utf-16-be").join([b"\xfe\xff", b"\0"]), (2, b"foo\n", [(0, 3)]), "2 foo"),
+        (
+            "cut utf-16",
+            "x\nfoo\n".encode("utf-16-be").join([b"\xfe\xff", b"\0"]),
+            (2, b"foo\n", [(0, 3)]),
+            "2 foo",
+        ),
         (
             "half a pair",
             b"\xff\xfe" + "x\nfoo \0\n".encode("utf-16-le") + b"\x00\xd8\x00",

@@ -150,6 +150,11 @@ class _Client:
             query = self.queries[params[0]]
             query.cancelled.set()
             self._answer(identifier, None, True)
+        elif method == "buffer":
+            refusal = self._server.buffer_refusal
+            self._answer(identifier, refusal, True if refusal is None else None)
+        elif method in ("buffer_gone", "changed"):
+            self._answer(identifier, None, True)
         elif method == "status":
             self._answer(identifier, None, self._server.status)
         elif method == "shutdown":
@@ -170,6 +175,8 @@ class FakeServer:
         self.calls: list[tuple[str, list[Any]]] = []
         #: The error that a ``search`` request is answered with, if any.
         self.refusal: dict[str, Any] | None = None
+        #: The error that a ``buffer`` request is answered with, if any.
+        self.buffer_refusal: dict[str, Any] | None = None
         self.protocol = 1
         self.status: dict[str, Any] = {
             "version": "0",
