@@ -1,8 +1,8 @@
 --- Text in the encodings of 'fileencoding', without loss or not at all.
 ---
 --- `vim.iconv` puts question marks in the place of what an encoding lacks, and tells nobody; and where it
---- meets a NUL byte in what is no text of the encoding it reads from, it ends the editor. So it gets only what
---- it can read.
+--- meets a NUL byte in what is no text of the encoding it reads from, it ends the editor. So it gets only
+--- what it can read.
 
 local M = {}
 

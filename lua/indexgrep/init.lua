@@ -19,8 +19,8 @@ local function root_of(options)
   return require("indexgrep.root").current()
 end
 
---- Searches the working tree, with this editor's unsaved buffers as they stand; returns at once. `callback` is
---- called on the main loop with
+--- Searches the working tree, with this editor's unsaved buffers as they stand; returns at once. `callback`
+--- is called on the main loop with
 ---
 --- - `{event = 'results', files = {…}}` any number of times, in order of path, then of line;
 --- - `{event = 'progress', state = {…}}` while the first index is being built;

@@ -2,8 +2,8 @@
 ---
 --- A file up to `max_bytes` is read whole; of a larger one, what is around the match, with its true line
 --- numbers. Of an unsaved buffer its text is shown, bounded likewise. Long lines are cut, the matched one
---- around its match. Colours come from treesitter where there is a parser, else from syntax files; the text is
---- bounded, so both are.
+--- around its match. Colours come from treesitter where there is a parser, else from syntax files; the text
+--- is bounded, so both are.
 
 local M = {}
 
