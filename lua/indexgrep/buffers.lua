@@ -340,7 +340,7 @@ local function work()
   local slice = waited_for and (jobs[1].slice or QUERY_SLICE_NS) or TYPING_SLICE_NS
   local deadline = vim.uv.hrtime() + slice
   while jobs[1] do
-    local ok, finished = xpcall(advance, debug.traceback, jobs[1], deadline)
+    local ok, finished = pcall(advance, jobs[1], deadline)
     if finished then
       table.remove(jobs, 1)
     end
