@@ -45,7 +45,9 @@ def run(
             measured = Measured(name)
             load = os.getloadavg()[0]
             MEASURES[name](stage, measured)
-            measured.details["load"] = [load, os.getloadavg()[0]]
+            loads = [load, os.getloadavg()[0]]
+            measured.conditions += f"; load of the machine {loads[0]:.1f} before and {loads[1]:.1f} after"
+            measured.details["load"] = loads
             taken.append(measured)
             print("\r\033[K", end="", file=sys.stderr, flush=True)
             print(f"\n{report.measure_table(measured)}")
