@@ -1,8 +1,8 @@
 """The thread that keeps an overlay in order while its server runs.
 
 It takes file events out of the kernel's queue as they come, so that a switch of branches does not overflow
-it and the next query has little left to do, and runs maintenance once the tree rests. Without a watch it
-only acts on what queries have found, and never sweeps by itself.
+it and the next query has little left to do, and runs a step of maintenance whenever the tree rests. Without
+a watch it only acts on what queries have found, and never sweeps by itself.
 """
 
 from __future__ import annotations
@@ -68,8 +68,9 @@ class Keeper:
             return 0.0
         if monitor.watching:
             self._overlay.refreshed()
-        while not self._cancel.is_set() and self._overlay.maintain(self._cancel):
-            pass
+        if self._overlay.maintain(self._cancel):
+            # While git still writes, the next step would be for the few files since this one began.
+            return self._overlay.policy.quiet_s
         if time.monotonic() > self._touched + _TOUCH_S:
             self._touched = time.monotonic()
             self._overlay.touch()

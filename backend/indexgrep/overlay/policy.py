@@ -27,7 +27,7 @@ class Policy:
     #: The tree has rested when no file event came for so many seconds; it is not waited for longer than
     #: the second.
     quiet_s: float = 0.2
-    unrest_s: float = 1.0
+    unrest_s: float = 5.0
     #: Files that the last segment had already wait so many times as long as it took to make: those that are
     #: always being written must not keep a core busy.
     rest: float = 3.0
