@@ -14,10 +14,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import xxhash
 
 from indexgrep.grams.frequent import Frequent
 from indexgrep.index import Index, Store, listing, worker
 from indexgrep.index.format import LOOKUP
+from indexgrep.index.merge import Source
 from indexgrep.index.stamps import read_stamps, write_stamps
 from indexgrep.pattern.query import Literal
 from indexgrep.tree.signature import SIGNATURE
@@ -29,6 +31,12 @@ BASE, SEGMENT = "c0ffee", "segment-01234567-00ff00ff"
 OLD = {b"%d" % number: b"old text number %d" % number for number in range(10)}
 NEW = {b"%d" % number: b"new text number %d" % number for number in range(12)}
 SMALL = {b"3": b"changed text"}
+JOINED = OLD | SMALL
+
+
+def contents_of(files: dict[bytes, bytes]) -> tuple[list[bytes], list[bytes]]:
+    """The paths and the content ids of an index of ``files``."""
+    return sorted(files), [xxhash.xxh3_128_digest(files[path]) for path in sorted(files)]
 
 
 class Place:
@@ -63,12 +71,14 @@ class Place:
         index = self.store.open(name)
         if index is None:
             return None
-        (files,) = [files for files in (OLD, NEW, SMALL) if sorted(files) == index.paths()]
+        texts = [content.tobytes() for content in index.contents_of(np.arange(index.document_count))]
+        (files,) = [
+            files for files in (OLD, NEW, SMALL, JOINED) if contents_of(files) == (index.paths(), texts)
+        ]
         for word in (b"old", b"new", b"changed", b"text"):
             found = index.candidates(Literal(word + b" text" if word != b"text" else word)).documents
             assert found is not None
             assert index.paths_of(found) == [path for path in sorted(files) if word in files[path]]
-        assert len(index.contents_of(np.arange(index.document_count))) == len(files)
         stamps = read_stamps(index.directory, KEY, index)
         assert stamps is None or len(stamps) == len(files)
         return files
@@ -147,6 +157,38 @@ def test_a_segment(place: Place) -> None:
         assert place.contents() == {"lock": [], "origin": [], BASE: WHOLE, other: WHOLE} | left, number
     assert seen[0] is None
     assert seen[-1] is SMALL
+
+
+def test_joining_a_segment_with_the_base(place: Place) -> None:
+    """Compaction: a new base of the documents of both, which the old ones outlive until it is there."""
+    base = place.build(BASE, OLD)
+    place.build(SEGMENT, SMALL, frequent=Frequent(np.array(base.frequent.bits))).close()
+    place.keep()
+
+    def join() -> None:
+        layers = [place.store.open(name) for name in (SEGMENT, BASE)]
+        sources = [
+            Source(
+                index, np.array([path not in SMALL or index is layers[0] for path in index.paths()]), stamps
+            )
+            for index in layers
+            if index is not None and (stamps := read_stamps(index.directory, KEY, index)) is not None
+        ]
+        assert len(sources) == 2
+        place.store.merge(BASE, sources, stamps_key=KEY).close()
+        place.store.remove(SEGMENT)
+
+    seen = []
+    for number in place.killed(join, writes=False):
+        seen.append((place.holds(BASE), place.holds(SEGMENT)))
+        assert seen[-1] in ((OLD, SMALL), (JOINED, SMALL), (JOINED, None)), number
+        assert "corrupt" not in {state for _, state in states(place)}, number
+        place.build("another", SMALL).close()
+        left = {} if seen[-1][1] is None else {SEGMENT: WHOLE}
+        assert place.contents() == {"lock": [], "origin": [], BASE: WHOLE, "another": WHOLE} | left, number
+    assert seen[0] == (OLD, SMALL)
+    assert (JOINED, SMALL) in seen
+    assert seen[-1] == (JOINED, None)
 
 
 def test_writing_stamps(place: Place) -> None:

@@ -240,6 +240,15 @@ def test_what_killed_builds_left_goes_in_every_repository(
     assert (left.directory / "origin").read_text() == str(tmp_path / "left")
 
 
+def test_who_waits_for_the_lock_changes_nothing(root: Path, cache: Path) -> None:
+    """What it wrote would be the holder's to remove."""
+    with Store(root, cache).lock():
+        (Store(root, cache).directory / "origin").unlink()
+        with pytest.raises(IndexLocked), Store(root, cache).lock():
+            pass
+        assert os.listdir(Store(root, cache).directory) == ["lock"]
+
+
 def test_a_damaged_origin_is_mended(root: Path, cache: Path, build_here: None) -> None:
     store = Store(root, cache)
     store.build("x", str(root), write_files(root, {b"a": b"text"})).close()

@@ -169,12 +169,14 @@ class Store:
         """Be the one builder of this repository. Raises ``IndexLocked`` where another is at work."""
         descriptor = -1
         try:
-            self._make_directories()
+            for directory in (self._cache, self.directory.parent, self.directory):
+                private_dir(directory)
             path = self.directory / "lock"
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
+            self._write_origin()
         except BlockingIOError:
             owner = os.pread(descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
             os.close(descriptor)
@@ -267,9 +269,8 @@ class Store:
         keep_budget(self._cache, keep=destination)
         return index
 
-    def _make_directories(self) -> None:
-        for directory in (self._cache, self.directory.parent, self.directory):
-            private_dir(directory)
+    def _write_origin(self) -> None:
+        """Only under the lock: its holder removes what has a temporary name."""
         if self._origin and _origin_of(self.directory) != self._origin:
             origin = self.directory / "origin"
             temporary = temporary_name(origin)
