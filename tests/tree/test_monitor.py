@@ -370,6 +370,45 @@ def test_queue_overflow(watcher: Consumer, top: Path) -> None:
     assert not watcher.check().full
 
 
+def test_draining_in_time_prevents_that(watcher: Consumer, top: Path) -> None:
+    limit = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
+    if limit > 100_000:
+        pytest.skip("the queue is very long here")
+    paths = [top / "e.txt", top / "a" / "d.txt"]
+    for number in range(limit + 10):
+        os.utime(paths[number % 2])
+        if number == limit // 2:
+            watcher.monitor.drain()
+    write(top / "after")
+    assert not watcher.check().full
+
+
+def test_waiting_ends_with_an_event_and_not_before(watcher: Consumer, top: Path) -> None:
+    assert not watcher.monitor.wait(0)
+    write(top / "e.txt")
+    assert watcher.monitor.wait(60)
+    watcher.monitor.drain()
+    assert not watcher.monitor.wait(0)
+    assert b"e.txt" in watcher.check().changed
+    watcher.monitor.wake()
+    assert not watcher.monitor.wait(60)  # at once: it was woken, and there is no event
+    watcher.monitor.close()
+    assert not watcher.monitor.wait(60)
+
+
+def test_there_is_nothing_to_wait_for_once_drained_though_a_sweep_is_due(
+    watcher: Consumer, top: Path
+) -> None:
+    """Else who waits for the tree to rest would spin until somebody sweeps it."""
+    write(top / ".gitignore", "*.o\n")
+    watcher.monitor.drain()
+    write(top / "e.txt")
+    assert watcher.monitor.wait(60)
+    watcher.monitor.drain()
+    assert not watcher.monitor.wait(0)
+    assert watcher.check().full
+
+
 def test_watch_limit(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the limit is reached, at the start or later, every refresh sweeps and says why."""
     import inotify_simple

@@ -277,10 +277,11 @@ class Monitor:
     def drain(self) -> None:
         """Take the events that have come out of the kernel's bounded queue, for the next refresh.
 
-        Whoever calls this while many files change (a switch of branches) saves that refresh a sweep.
+        Whoever calls this while many files change (a switch of branches) saves that refresh a sweep. Where it
+        must sweep anyway, what was taken is of no use, but ``wait`` is for new events again.
         """
         with self._lock:
-            if not self._closed and self._notify is not None and not self._stale:
+            if not self._closed and self._notify is not None:
                 self._read_events()
 
     def close(self) -> None:
