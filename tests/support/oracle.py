@@ -75,7 +75,8 @@ def ripgrep_arguments(request: SearchRequest) -> list[str]:
     for name, flag in _VALUES.items():
         value = getattr(request, name)
         values = value if isinstance(value, tuple) else (value,)
-        arguments += [f"{flag}={item}" for item in values if item not in (None, 0)]
+        if value != SearchRequest.__dataclass_fields__[name].default:
+            arguments += [f"{flag}={item}" for item in values]
     for pattern in request.patterns:
         arguments += ["--regexp", pattern]
     return [*arguments, "--", *(request.paths or ("./",))]

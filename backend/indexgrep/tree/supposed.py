@@ -18,6 +18,10 @@ from .ignore import MARKER_NAMES, IgnoreReader
 from .traverse import Directory, Entries, Selection, Traversal
 
 
+#: The longest name a file can have, in bytes (``NAME_MAX``).
+_MAX_NAME = 255
+
+
 class Supposed:
     """Files with their sizes in bytes, by real path (absolute, without links)."""
 
@@ -115,4 +119,5 @@ def can_be_file(real: bytes) -> bool:
     try:
         return stat.S_ISREG(os.lstat(real).st_mode)
     except OSError as error:
-        return error.errno == errno.ENOENT
+        # Below a directory that is not there the system does not look at the rest of the name.
+        return error.errno == errno.ENOENT and all(len(part) <= _MAX_NAME for part in real.split(b"/"))
