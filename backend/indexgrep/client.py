@@ -20,7 +20,7 @@ import socket
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, NoReturn
 
 from . import __version__, runtime
@@ -31,6 +31,8 @@ from .server import lifecycle, protocol
 #: Lines that the server may send ahead of their reader. An unread search holds so much and no more.
 WINDOW_LINES = 20_000
 _RECEIVE_BYTES = 1 << 20
+#: A large buffer is sent in parts of so many bytes.
+_PART_BYTES = 1 << 20
 
 
 class Match(NamedTuple):
@@ -82,6 +84,8 @@ class Client:
         self._responses: dict[int, tuple[Any, Any]] = {}
         self._searches: weakref.WeakValueDictionary[int, Search] = weakref.WeakValueDictionary()
         self._progress: deque[dict[str, Any]] = deque(maxlen=1_000)
+        #: The unsaved buffers that the server has accepted, by path: a new server is given them again.
+        self._buffers: dict[str, tuple[int, bytes]] = {}
         self._connect()
 
     # Public ---------------------------------------------------------------------------------------------
@@ -100,6 +104,46 @@ class Client:
         """How a search would be answered: AST, plan, grams, candidates. Parameters as of ``search``."""
         result: dict[str, Any] = self._call("explain", [_request(pattern, options).to_wire()])
         return result
+
+    def set_buffer(self, path: str | os.PathLike[str], tick: int, text: bytes) -> None:
+        """Have ``text`` stand for the content of the file ``path`` until ``drop_buffers`` or ``close``.
+
+        It is seen by this client's searches with ``buffers="own"``, and by every client's with ``"all"``.
+
+        ``text`` is what the file would hold if it were written now; ``tick`` rises with every change: a call
+        with a lower one than before does nothing. Raises ``UsageError`` for a buffer that is too large or does
+        not lie in the root; then the path has none any more.
+        """
+        name = _absolute(path)
+        known = self._buffers.pop(name, None)
+        if known is not None and tick < known[0]:
+            self._buffers[name] = known
+            return
+        if self._socket is None:
+            self._connect()
+        generation = self._generation
+        try:
+            self._put_buffer(name, tick, text)
+        except ConnectionLost:
+            self._reconnect(generation)
+            self._put_buffer(name, tick, text)
+        self._buffers[name] = (tick, text)
+
+    def drop_buffers(self, paths: Iterable[str | os.PathLike[str]]) -> None:
+        """The buffers of these files are saved or abandoned: what is on disk counts again."""
+        names = [_absolute(path) for path in paths]
+        for name in names:
+            self._buffers.pop(name, None)
+        if self._socket is not None:
+            self._call("buffer_gone", [names])
+
+    def changed(self, paths: Iterable[str | os.PathLike[str]]) -> None:
+        """Tell that these files were just written, made, renamed or removed.
+
+        A server whose watch sees them knows that by itself; where it must compare all files at every search
+        this does no harm.
+        """
+        self._call("changed", [[_absolute(path) for path in paths]])
 
     def status(self) -> dict[str, Any]:
         """What the server says of itself and its index, see ``status`` in ``doc/protocol.md``."""
@@ -165,6 +209,7 @@ class Client:
             try:
                 self._dial(os.fspath(path))
                 if self.server["version"] == __version__ or not self._start:
+                    self._give_buffers()
                     return
                 self._disconnect()  # a server of another version
             except (OSError, ConnectionLost) as error:
@@ -220,6 +265,23 @@ class Client:
         if error is not None:
             raise protocol.error_from_wire(error)
         return result
+
+    def _give_buffers(self) -> None:
+        """Give a server that does not know them the unsaved buffers."""
+        for name, (tick, text) in list(self._buffers.items()):
+            try:
+                self._put_buffer(name, tick, text)
+            except UsageError:  # a link on its way leads elsewhere now
+                del self._buffers[name]
+
+    def _put_buffer(self, name: str, tick: int, text: bytes) -> None:
+        """Send a buffer, in parts where it is large, and wait until it is accepted."""
+        value = {"path": name, "tick": tick}
+        last = max(len(text) - 1, 0) // _PART_BYTES * _PART_BYTES
+        for at in range(0, last, _PART_BYTES):
+            part = {**value, "text": text[at : at + _PART_BYTES], "more": True}
+            self._send(protocol.notification("buffer", [part]))
+        self._ask("buffer", [{**value, "text": text[last:]}])
 
     def _identify(self) -> int:
         self._next_id += 1
@@ -464,6 +526,10 @@ class Search:
             lines, self._unacknowledged = self._unacknowledged, 0
             with contextlib.suppress(ServerError):
                 self._client._send(protocol.notification("more", [self._qid, lines]))
+
+
+def _absolute(path: str | os.PathLike[str]) -> str:
+    return os.path.join(os.getcwd(), os.fspath(path))
 
 
 def _lists(value: Any) -> Any:

@@ -120,7 +120,7 @@ PATTERNS = (
     "int needle",
     "needle\\s+needle",
     "nowhere at all",
-    "^$",
+    "^needle",
 )
 
 #: What a request may have besides its pattern. ``{top}`` is the tree, ``{out}`` the directory it lies in.

@@ -75,7 +75,14 @@ def connect(root: str, options: Options, messages: Messages) -> Engine:
     """The server of ``root``, started where none runs; a search in this process where that is asked for.
 
     Where no server can be had the search goes on in this process, with a warning: the answer is the same.
+    Only the buffers of editors are nowhere but in a server.
     """
+    if not options.server and options.buffers == "all":
+        raise UsageError(
+            "--buffers=all needs the server, which has the unsaved buffers of its clients; there is none with "
+            "--no-server",
+            "Leave one of the two out.",
+        )
     if options.server:
         from ..client import Client
 
@@ -84,6 +91,8 @@ def connect(root: str, options: Options, messages: Messages) -> Engine:
         except (RootError, UsageError):
             raise
         except IndexGrepError as error:
+            if options.buffers == "all":
+                raise
             messages.warn(f"{error}\nSearching without a server (--no-server does so at once).")
     from ..search import Session
 

@@ -43,7 +43,7 @@ class FigurePrinter:
         self._path = b""
         self._binary = "none"
 
-    def begin(self, path: bytes, binary: str) -> None:
+    def begin(self, path: bytes, binary: str, source: str = "disk") -> None:
         """Starts the file shown as ``path``; ``binary`` is how a NUL byte in it is taken (``Settings``)."""
         self._path = _PATH + path + _RESET if self._settings.color else path
         self._binary = binary

@@ -184,6 +184,12 @@ def _set_color(options: Options, value: bool | str) -> None:
     options.color = str(value)
 
 
+def _set_buffers(options: Options, value: bool | str) -> None:
+    if value not in ("none", "own", "all"):
+        raise ValueError(f"choice '{value}' is unrecognized")
+    options.buffers = str(value)
+
+
 def _set_binary(kind: str) -> Action:
     def action(options: Options, value: bool | str) -> None:
         options.binary = kind if value else "auto"
@@ -328,6 +334,7 @@ FLAGS: tuple[Flag, ...] = (
     # Our own.
     Flag("no-server", negated="server", action=lambda options, value: setattr(options, "server", not value)),
     Flag("no-index", action=_constant("index", False)),
+    Flag("buffers", valued=True, action=_set_buffers),
     Flag("root", valued=True, action=lambda options, value: setattr(options, "root", value)),
     Flag("force-root", action=_constant("force_root", True)),
     Flag("limit", valued=True, action=_number("limit")),

@@ -88,6 +88,7 @@ MODES:
 INDEXGREP'S OWN:
       --no-server               Search in this process.
       --no-index                Read every file.
+      --buffers=WHOSE           Search unsaved text, too: all (of every editor), own, none (default).
       --root=DIR                The tree to search, instead of the worktree around PATH.
       --force-root              Take even / or the home directory for a root.
       --limit=NUM               Stop after NUM matching lines in all.

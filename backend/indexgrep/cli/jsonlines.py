@@ -1,5 +1,6 @@
 """``--json``: ripgrep's JSON Lines, message for message and key for key.
 
+The one addition is ``"source": "buffer"`` in the ``begin`` message of a file whose text is an unsaved buffer.
 Text that is not UTF-8 is ``{"bytes": base64}`` instead of ``{"text": …}``. Times of single files are not
 measured and are zero.
 """
@@ -24,13 +25,15 @@ class JsonPrinter:
         self._settings = settings
         self._write_out = write
         self._path: dict[str, str] = {}
+        self._origin: dict[str, str] = {}
         self._begun = False
         #: Bytes written for the file so far, without its ``end`` message.
         self.printed = 0
 
-    def begin(self, path: bytes, binary: str) -> None:
-        """Starts the file shown as ``path``."""
+    def begin(self, path: bytes, binary: str, source: str = "disk") -> None:
+        """Starts the file shown as ``path``; a ``source`` other than the disk is told."""
         self._path = _data(path)
+        self._origin = {} if source == "disk" else {"source": source}
         self._begun = False
         self.printed = 0
 
@@ -58,7 +61,7 @@ class JsonPrinter:
     def _begin(self) -> None:
         if not self._begun:
             self._begun = True
-            self._message("begin", {"path": self._path})
+            self._message("begin", {"path": self._path, **self._origin})
 
     def _line(self, line: Line) -> dict[str, Any]:
         return {

@@ -85,6 +85,8 @@ class Options:
 
         self.server = True
         self.index = True
+        #: Whose unsaved buffers are searched: ``none``, ``own`` or ``all``.
+        self.buffers = "none"
         self.root: str | None = None
         self.force_root = False
         self.limit: int | None = None
@@ -217,6 +219,7 @@ def request_of(
         limit=options.limit,
         output=output,
         timeout_ms=options.timeout_ms,
+        buffers=options.buffers,
         no_index=not options.index,
     )
 

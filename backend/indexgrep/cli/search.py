@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     class Printer(Protocol):
         """Prints files one after another: ``begin``, ``lines`` for each part of the file, ``end``."""
 
-        def begin(self, path: bytes, binary: str) -> None: ...
+        def begin(self, path: bytes, binary: str, source: str = "disk") -> None: ...
 
         def lines(self, result: FileResult) -> None: ...
 
@@ -308,7 +308,7 @@ class _Printing:
             if self._binary == "quit" and target.is_file:
                 self._binary = "convert"  # a file that was named is searched to its end
             for printer in self._printers:
-                printer.begin(shown, self._binary)
+                printer.begin(shown, self._binary, result.source)
         self._total.add(result)
         for printer in self._printers:
             printer.lines(result)

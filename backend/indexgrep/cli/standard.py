@@ -51,7 +51,7 @@ class StandardPrinter:
             or settings.file_separator is not None
         )
 
-    def begin(self, path: bytes, binary: str) -> None:
+    def begin(self, path: bytes, binary: str, source: str = "disk") -> None:
         """Starts the file shown as ``path``; ``binary`` is how a NUL byte in it is taken (``Settings``)."""
         self._path = path
         self._shown_path = _PATH + path + _RESET if self._settings.color else path

@@ -27,6 +27,8 @@ log = logging.getLogger("indexgrep.server")
 #: again in the transport, whose own limits are given here too.
 OUTBOX_BYTES = 512 << 10
 TRANSPORT_HIGH, TRANSPORT_LOW = 256 << 10, 64 << 10
+#: The most that asyncio reads at once: so much of what follows a message may lie in the decoder with it.
+READ_BYTES = 256 << 10
 #: A client that does not read its answers is not read either once this much waits for it.
 UNREAD_BYTES = 4 << 20
 #: Queries one client may have running.
@@ -87,7 +89,7 @@ class Connection(asyncio.Protocol):
         self._service = service
         self._loop = loop
         self._transport: asyncio.Transport | None = None
-        self._unpacker = protocol.unpacker(protocol.MAX_REQUEST_BYTES)
+        self._unpacker = protocol.unpacker(protocol.MAX_REQUEST_BYTES + READ_BYTES)
         self._outbox: deque[tuple[Query | None, bytes]] = deque()
         self._waiting = 0
         self._writable = True
