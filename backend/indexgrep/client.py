@@ -111,8 +111,8 @@ class Client:
         It is seen by this client's searches with ``buffers="own"``, and by every client's with ``"all"``.
 
         ``text`` is what the file would hold if it were written now; ``tick`` rises with every change: a call
-        with a lower one than before does nothing. Raises ``UsageError`` for a buffer that is too large or does
-        not lie in the root; then the path has none any more.
+        with a lower one than before does nothing. Raises ``UsageError`` for a buffer that is too large or
+        does not lie in the root; then the path has none any more.
         """
         name = _absolute(path)
         known = self._buffers.pop(name, None)

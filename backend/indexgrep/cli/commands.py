@@ -165,6 +165,7 @@ def _show_status(status: dict[str, Any], *, as_json: bool) -> None:
             ("server", f"running, process {status['pid']}, up {seconds // 60} min {seconds % 60} s"),
             ("memory", human(status.get("rss_bytes", 0))),
             ("clients", status.get("clients", 0)),
+            ("unsaved", _unsaved(status.get("buffers") or {})),
             ("socket", status["socket"]),
         ]
     else:
@@ -180,6 +181,13 @@ def _overlay(status: dict[str, Any], index: dict[str, Any]) -> str:
     if "hot" in status and status["overlay"]:
         text += f": {status['hot']:,} read at every search, the rest in {segments} segments"
     return text
+
+
+def _unsaved(buffers: dict[str, int]) -> str:
+    """The unsaved buffers, for ``status``."""
+    if not buffers.get("count"):
+        return "no buffers"
+    return f"buffers: {buffers['count']}, clients: {buffers['clients']}, {human(buffers['bytes'])}"
 
 
 def _server(arguments: list[str]) -> int:

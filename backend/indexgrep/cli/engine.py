@@ -79,9 +79,8 @@ def connect(root: str, options: Options, messages: Messages) -> Engine:
     """
     if not options.server and options.buffers == "all":
         raise UsageError(
-            "--buffers=all needs the server, which has the unsaved buffers of its clients; there is none with "
-            "--no-server",
-            "Leave one of the two out.",
+            "--buffers=all needs a server: it has the unsaved buffers of its clients",
+            "Leave out --no-server, or --buffers.",
         )
     if options.server:
         from ..client import Client

@@ -55,8 +55,11 @@ def targets_of(
     root: str | None,
     root_of: Callable[[str], str],
     messages: Messages,
+    unsaved: bool = False,
 ) -> list[Target]:
     """The places that the path ``arguments`` name; those that do not exist are reported and left out.
+
+    With ``unsaved`` they may be in an unsaved buffer, and are left to the engine.
 
     ``root`` is ``--root``; ``root_of`` finds the root for a directory. Without ``--root`` the working
     directory's root serves what lies in it, and also what lies in no repository: a file named somewhere on
@@ -65,19 +68,19 @@ def targets_of(
     """
     cwd = current_directory()
     if root is not None:
-        return _targets_below(root, arguments, cwd, root_of, messages)
+        return _targets_below(root, arguments, cwd, root_of, messages, unsaved)
     here = root_of(cwd)
     if not arguments:
         return [Target(b"", cwd, sent=".", is_file=False, root=here)]
     too_wide = here in ("/", os.path.realpath(os.path.expanduser("~")))
     targets = []
-    for argument, is_file in _existing(arguments, messages):
+    for argument, is_file in _existing(arguments, messages, unsaved):
         path = absolute(cwd, argument)
         if is_inside(path, here) and not too_wide:
             targets.append(_named(argument, path, argument, is_file, here))
             continue
         real = os.path.realpath(path)
-        own = root_of(os.path.dirname(real) if is_file else real)
+        own = root_of(_directory(real) if is_file else real)
         if too_wide or os.path.lexists(os.path.join(own, ".git")):
             targets.append(_named(argument, real, real, is_file, own))
         else:
@@ -86,7 +89,12 @@ def targets_of(
 
 
 def _targets_below(
-    root: str, arguments: list[str], cwd: str, root_of: Callable[[str], str], messages: Messages
+    root: str,
+    arguments: list[str],
+    cwd: str,
+    root_of: Callable[[str], str],
+    messages: Messages,
+    unsaved: bool,
 ) -> list[Target]:
     """``targets_of`` with ``--root``."""
     given = os.path.realpath(root)
@@ -99,7 +107,7 @@ def _targets_below(
             return [Target(b"", cwd, sent=".", is_file=False, root=top)]
         return [_named(root, given, given, False, top)]
     targets = []
-    for argument, is_file in _existing(arguments, messages):
+    for argument, is_file in _existing(arguments, messages, unsaved):
         path, sent = absolute(cwd, argument), argument
         if not is_inside(path, given):
             path = sent = os.path.realpath(argument)
@@ -109,15 +117,31 @@ def _targets_below(
     return targets
 
 
-def _existing(arguments: list[str], messages: Messages) -> Iterator[tuple[str, bool]]:
-    """The arguments that exist, each with whether it is a file (anything but a directory)."""
+def _existing(arguments: list[str], messages: Messages, unsaved: bool) -> Iterator[tuple[str, bool]]:
+    """The arguments that exist, each with whether it is a file (anything but a directory).
+
+    With ``unsaved`` those that do not exist are in it as well, by their spelling.
+    """
     for argument in arguments:
         try:
             mode = os.stat(argument).st_mode
+        except FileNotFoundError as error:
+            if unsaved and argument:
+                yield argument, not argument.endswith("/")
+            else:
+                messages.error(f"{argument}: {os_error(error)}")
         except (OSError, ValueError) as error:
             messages.error(f"{argument}: {os_error(error) if isinstance(error, OSError) else error}")
         else:
             yield argument, not stat.S_ISDIR(mode)
+
+
+def _directory(path: str) -> str:
+    """The directory that a file lies in, or that its missing ones lie in."""
+    directory = os.path.dirname(path)
+    while not os.path.isdir(directory):
+        directory = os.path.dirname(directory)
+    return directory
 
 
 def _named(argument: str, path: str, sent: str, is_file: bool, root: str) -> Target:
@@ -177,7 +201,9 @@ class Group:
                 path = os.path.join(top, path)
             place, target = places[max(bisect_right(keys, order(path)) - 1, 0)]
             inner = path[len(place) :].lstrip(b"/")
-            yield result, target.shown if target.is_file else target.shown + inner, target
+            if target.is_file and inner:  # a directory after all, which only unsaved buffers make
+                inner = b"/" + inner
+            yield result, target.shown + inner, target
 
 
 def groups_of(targets: list[Target]) -> list[Group]:

@@ -55,7 +55,11 @@ def run(options: Options) -> int:
     messages = Messages(show=options.messages, debug=options.debug)
     output = Output()
     targets = targets_of(
-        _checked_paths(options.positional), root=options.root, root_of=worktree, messages=messages
+        _checked_paths(options.positional),
+        root=options.root,
+        root_of=worktree,
+        messages=messages,
+        unsaved=options.buffers == "all",
     )
     one_file = len(options.positional) == 1 and not (targets and not targets[0].is_file)
     settings = Settings(options, terminal=os.isatty(1), one_file=one_file)
@@ -151,7 +155,11 @@ def request_for(options: Options, patterns: list[str], messages: Messages) -> tu
     from ..server.lifecycle import worktree
 
     targets = targets_of(
-        _checked_paths(options.positional), root=options.root, root_of=worktree, messages=messages
+        _checked_paths(options.positional),
+        root=options.root,
+        root_of=worktree,
+        messages=messages,
+        unsaved=options.buffers == "all",
     )
     if not targets:
         raise UsageError("none of the paths exists", "Check their spelling.")

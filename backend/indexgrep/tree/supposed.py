@@ -17,7 +17,6 @@ from typing import Any
 from .ignore import MARKER_NAMES, IgnoreReader
 from .traverse import Directory, Entries, Selection, Traversal
 
-
 #: The longest name a file can have, in bytes (``NAME_MAX``).
 _MAX_NAME = 255
 
