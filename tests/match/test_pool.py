@@ -78,6 +78,50 @@ def test_same_answers_in_the_same_order(tree: Path, pool: Pool) -> None:
         ]
 
 
+@pytest.mark.parametrize("helped", [False, True], ids=["alone", "with workers"])
+def test_texts_stand_for_their_files(tree: Path, pool: Pool, helped: bool) -> None:
+    """Some have no file, some no match, and some batches are of nothing else."""
+    texts = dict.fromkeys([*NAMES[1::7], *NAMES[2000:2100]], b"nothing\nneedle of the buffer\n")
+    texts |= dict.fromkeys(NAMES[2::11], b"nothing\n")
+    texts |= {name[:-1] + b"x": b"needle\n" for name in NAMES[::13]}
+    names = sorted({*NAMES, *texts})
+    if helped:
+        started(pool, tree)
+    found = [
+        answer
+        for batch in search_files(
+            matcher(), names, root=os.fsencode(tree), pool=pool if helped else None, texts=texts
+        )
+        for answer in batch
+    ]
+    on_disk = {answer.path: answer for answer in alone(tree, matcher())}
+    expected = []
+    for name in names:
+        if name not in texts:
+            expected.append(on_disk[os.fsdecode(name)].to_wire())
+            continue
+        answer = matcher().search_bytes(texts[name], os.fsdecode(name))
+        if answer is not None:
+            expected.append(answer.to_wire() | {"source": "buffer"})
+    assert [answer.to_wire() for answer in found] == expected
+
+
+def test_texts_are_matched_as_files_are(tree: Path) -> None:
+    """A file that is named is searched to its end although it is binary; one that is met is not."""
+    texts = {b"b": b"needle\n" * 9 + b"\0\nneedle\n", NAMES[0]: b"needle\n"}
+    for explicit, matched in (((), 0), ((b"b",), 9)):
+        found = [
+            answer
+            for batch in search_files(
+                matcher(), [NAMES[0], b"b"], root=os.fsencode(tree), explicit=explicit, texts=texts
+            )
+            for answer in batch
+        ]
+        assert [answer.source for answer in found] == ["buffer"] * len(found)
+        assert sum(len(answer.lines) for answer in found if answer.path == "b") in (matched, 0)
+        assert [answer.path for answer in found] == (["00000", "b"] if explicit else ["00000"])
+
+
 def test_first_batch_is_small(tree: Path, pool: Pool) -> None:
     batches = search_files(matcher(), NAMES, root=os.fsencode(tree), pool=pool)
     assert 0 < len(next(batches)) <= 20

@@ -58,9 +58,8 @@ _values = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=8,
 )
-_methods = (
-    st.sampled_from(["hello", "search", "cancel", "more", "explain", "status", "index", "ping"]) | _values
-)
+_METHODS = "hello search cancel more explain status index ping buffer buffer_gone changed"
+_methods = st.sampled_from(_METHODS.split()) | _values
 
 
 @settings(max_examples=250)
@@ -89,6 +88,31 @@ def test_random_search_fields_are_answered_once(running: RunningServer, field: s
         else:
             assert error["code"] == "usage"
         assert peer.call("ping") == (None, "pong")
+        assert not peer.pushes
+
+
+_paths = st.sampled_from(["/", "/x", "", "a", "/\0", "/\udcff", "{root}", "{root}/a", "{root}/../b"])
+
+
+@settings(max_examples=150)
+@given(
+    st.fixed_dictionaries({}, optional={"path": _paths | _values, "tick": _values, "text": _values}),
+    st.sampled_from(["more", "mode", "path"]),
+    _values,
+)
+def test_random_buffers_are_answered_once(
+    running: RunningServer, buffer: dict[str, Any], field: str, value: Any
+) -> None:
+    buffer = {**buffer, field: value}
+    if isinstance(buffer.get("path"), str):
+        buffer["path"] = buffer["path"].replace("{root}", running.server.root)
+    with Peer(running.path) as peer:
+        error, result = peer.call("buffer", buffer)
+        assert result is True or error["code"] == "usage"
+        error, result = peer.call("buffer_gone", [buffer.get("path")])
+        assert result in (0, 1) or error["code"] == "usage"
+        error, result = peer.call("changed", [buffer.get("path")])
+        assert result is True or error["code"] == "usage"
         assert not peer.pushes
 
 

@@ -15,13 +15,17 @@ from indexgrep.request import FileResult, Line, SearchRequest, Summary
 
 
 class FakeSearch:
-    """Answers a pattern of words ``files=N lines=N width=BYTES batch=FILES delay=SECONDS fail=FILE``."""
+    """Answers a pattern of words ``files=N lines=N width=BYTES batch=FILES delay=SECONDS fail=FILE``.
+
+    The pattern ``unsaved`` answers every unsaved buffer that the search was given, as one line.
+    """
 
     def __init__(
         self, request: SearchRequest, cancel: threading.Event | None, buffers: Snapshot | None = None
     ) -> None:
         self.buffers = buffers
         text = request.patterns[0]
+        self.unsaved = text == "unsaved"
         if text == "(":
             raise PatternError(text, 0, 1, "unclosed group")
         if text == "boom":
@@ -33,6 +37,11 @@ class FakeSearch:
         self.summary = Summary(served_by="scan")
 
     def __iter__(self) -> Iterator[list[FileResult]]:
+        if self.unsaved:
+            for path, buffer in sorted((self.buffers or {}).items()):
+                lines_of = [Line(1, 0, buffer.text)]
+                yield [FileResult(os.fsdecode(path), lines_of, 1, 1, source="buffer")]
+            return
         lines = int(self._options.get("lines", 1))
         width = int(self._options.get("width", 40))
         delay = float(self._options.get("delay", 0))
@@ -96,7 +105,8 @@ class FakeSession:
         return search
 
     def explain(self, request: SearchRequest, buffers: Snapshot | None = None) -> dict[str, Any]:
-        return {"patterns": list(request.patterns)}
+        answer: dict[str, Any] = {"patterns": list(request.patterns)}
+        return answer | {"buffers": len(buffers)} if buffers is not None else answer
 
     def changed(self, paths: Iterable[bytes]) -> None:
         self.changes += paths

@@ -732,3 +732,64 @@ def test_random_hard_links(
     tmp_path_factory: pytest.TempPathFactory, steps: list[list[tuple[object, ...]]]
 ) -> None:
     play(tmp_path_factory.mktemp("links"), steps, watch=True)
+
+
+# What its clients say has changed
+
+
+def deaf(consumer: Consumer) -> None:
+    """Lose every event that waits, as if none had come."""
+    consumer.monitor._read_events()
+    consumer.monitor._dirty.clear()
+    consumer.monitor._stale = ""
+
+
+@pytest.mark.parametrize(
+    ("change", "marked"),
+    [
+        (lambda top: write(top / "a/b/c.txt", "changed\n"), [b"a/b/c.txt"]),
+        (lambda top: write(top / "a/new.txt"), [b"a/new.txt"]),
+        (lambda top: write(top / "n/e/w/new.txt"), [b"n/e/w/new.txt"]),
+        (lambda top: write(top / "n/e/w/new.txt"), [b"n/e"]),
+        (lambda top: (top / "a/d.txt").unlink(), [b"a/d.txt"]),
+        (lambda top: shutil.rmtree(top / "a"), [b"a/b/c.txt", b"a/d.txt", b"a"]),
+        (lambda top: (top / "a").rename(top / "z"), [b"a", b"z"]),
+        (lambda top: (top / "e.txt").rename(top / "f/e.txt"), [b"e.txt", b"f/e.txt"]),
+        (lambda top: write(top / ".ignore", "*.c\n"), [b".ignore"]),
+        (lambda top: write(top / "f/.ignore", "*.c\n"), [b"f/.ignore"]),
+        (lambda top: write(top / "e.txt", "changed\n"), [b""]),
+        (lambda top: write(top / "a/b/c.txt", "changed\n"), [b"a/b/c.txt", b"a/b/c.txt/x", b"no/such/file"]),
+    ],
+    ids=range(12),
+)
+def test_what_is_marked_is_looked_at_without_an_event(
+    consumer: Consumer, top: Path, change: Callable[[Path], object], marked: list[bytes]
+) -> None:
+    time.sleep(0.03)  # so that a change shows in the signatures
+    change(top)
+    if consumer.monitor._notify is not None:
+        deaf(consumer)
+        assert consumer.refresh().changed == {}
+        assert consumer.state != truth(consumer.root)
+    consumer.monitor.mark(marked)
+    consumer.check()
+    assert consumer.refresh().changed == {}
+
+
+def test_marking_never_waits_for_a_refresh(watcher: Consumer, top: Path) -> None:
+    with watcher.monitor._lock:
+        thread = threading.Thread(target=watcher.monitor.mark, args=([b"e.txt"],), daemon=True)
+        thread.start()
+        thread.join(10)
+        assert not thread.is_alive()
+    assert list(watcher.refresh().changed) == [b"e.txt"]
+
+
+def test_marks_of_unwanted_and_outside_names_do_no_harm(watcher: Consumer, top: Path) -> None:
+    write(top / ".ignore", "build/\n")
+    write(top / "build/made.c")
+    watcher.check()
+    watcher.monitor.mark(
+        [b"build/made.c", b"build", b".hidden/x", b"/absolute", b"a//b", b"a/../e.txt", b"x\xff"]
+    )
+    watcher.check()

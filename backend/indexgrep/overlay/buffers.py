@@ -103,6 +103,7 @@ class Buffers:
             arriving.size, arriving.parts = 0, []
             if not more:
                 del self._arriving[spelled]
+            self._forget_refused()
             raise arriving.refused
         arriving.parts.append(text)
         arriving.size += len(text)
@@ -148,6 +149,11 @@ class Buffers:
         arriving = self._arriving.pop(spelled, None)
         if arriving is not None:
             self.size -= arriving.size
+
+    def _forget_refused(self) -> None:
+        """Bound the memory of refused buffers whose client never sends the last part: the oldest goes."""
+        if len(self._arriving) > 2 * MAX_BUFFERS:
+            del self._arriving[next(path for path, it in self._arriving.items() if it.refused is not None)]
 
     def clear(self) -> None:
         """Forget everything."""

@@ -380,8 +380,9 @@ class Monitor:
             path = self._marked.popleft()
             directory, _, name = path.rpartition(b"/")
             directory += b"/" if directory else b""
-            if not name or (name in MARKER_NAMES and directory in self._nodes):
+            if (name in MARKER_NAMES and directory in self._nodes) or not _is_plain(path):
                 self._stale = f"{os.fsdecode(path) or 'the root'} was said to have changed"
+                continue
             while directory and directory not in self._nodes:
                 directory, _, name = directory[:-1].rpartition(b"/")
                 directory += b"/" if directory else b""
@@ -634,6 +635,11 @@ class Monitor:
             if self._notify is not None:
                 with suppress(OSError):
                     self._notify.rm_watch(node.watch)
+
+
+def _is_plain(path: bytes) -> bool:
+    """Whether a relative path is spelled as the traversal would spell it."""
+    return not any(part in (b"", b".", b"..") for part in path.split(b"/"))
 
 
 def _too_many_links() -> str:
