@@ -284,7 +284,7 @@ def listed(rg: str, top: Path, request: SearchRequest) -> list[tuple[bytes, byte
         while output:
             path, _, output = output.partition(b"\0")
             count, _, output = output.partition(b"\n")
-            paths.append((path, count))
+            paths.append((path, count.removesuffix(b"\r")))
     for path, count in paths:
         absolute = os.path.normpath(os.path.join(os.fsencode(cwd), path))
         found.append((os.path.relpath(absolute, os.fsencode(top)), count))

@@ -185,9 +185,11 @@ def _overlay(status: dict[str, Any], index: dict[str, Any]) -> str:
 
 def _unsaved(buffers: dict[str, int]) -> str:
     """The unsaved buffers, for ``status``."""
-    if not buffers.get("count"):
+    count, clients = buffers.get("count", 0), buffers.get("clients", 0)
+    if not count:
         return "no buffers"
-    return f"buffers: {buffers['count']}, clients: {buffers['clients']}, {human(buffers['bytes'])}"
+    parts = f"{count:,} buffer{'' if count == 1 else 's'}", f"{clients:,} client{'' if clients == 1 else 's'}"
+    return f"{' of '.join(parts)}, {human(buffers['bytes'])}"
 
 
 def _server(arguments: list[str]) -> int:
