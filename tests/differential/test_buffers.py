@@ -302,6 +302,8 @@ def wrong(session: Session, rg: str, top: Path, copy: Path, request: SearchReque
     files = [relative(file, top) for batch in search for file in batch if file.error is None]
     files = [file for file in files if not file.path.startswith(UNSURE)]
     asked = located(request, copy)
+    if len(request.paths) > 1:  # answers come target by target
+        files.sort(key=lambda file: os.fsencode(file.path).split(b"/"))
     found = ""
     for _ in range(TRIES):
         if request.output == "lines":

@@ -30,7 +30,12 @@ Open = Callable[..., Session]
 def agree(session: Session, rg: str, root: Path, *patterns: str, **options: object) -> SearchRequest:
     """Assert that a search answers what ripgrep does."""
     request = SearchRequest(patterns, **options)  # type: ignore[arg-type]
-    assert difference(records(session.search(request)), ask_ripgrep(rg, root, request)) == ""
+    ours = records(session.search(request))
+    for _ in range(5):  # where it stops at a late NUL byte depends on what the same thread has read before
+        wrong = difference(ours, ask_ripgrep(rg, root, request))
+        if not wrong:
+            break
+    assert wrong == ""
     return request
 
 

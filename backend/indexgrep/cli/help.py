@@ -103,7 +103,8 @@ _MORE = """
 DIFFERENCES TO RIPGREP:
   Output comes in order of path, as that of `rg --sort path`. Standard input is never searched. There is no
   configuration file. "files searched" of --stats counts the files that the index ruled out; "bytes searched"
-  counts what was really read. Flags of ripgrep that are not served are refused by name.
+  counts what was really read. Flags of ripgrep that are not served are refused by name. The "begin" message
+  of --json has "source": "buffer" for a file whose text is an unsaved buffer (--buffers).
 
 ENVIRONMENT:
   INDEXGREP_CACHE_DIR, INDEXGREP_RUNTIME_DIR, INDEXGREP_LOG: where indexes, sockets and the log are.

@@ -45,12 +45,10 @@ class Shadows:
         self._root = root
         self._top = os.fsencode(root.path)
         self._buffers: dict[bytes, Buffer] = {}
-        directories: dict[bytes, bytes] = {}
+        known_paths = {self._top: self._top}
         for key, buffer in (buffers or {}).items():
             directory, name = os.path.split(os.path.join(self._top, key))
-            if directory not in directories:
-                directories[directory] = os.path.realpath(directory)
-            real = os.path.join(directories[directory], name)
+            real = os.path.join(_resolved(directory, known_paths), name)
             if os.path.islink(real):
                 real = os.path.realpath(real)
             known = self._buffers.get(real)
@@ -102,3 +100,18 @@ class Shadows:
 
     def _real(self, target: Target) -> bytes:
         return os.path.realpath(os.path.join(self._top, target.name))
+
+
+def _resolved(directory: bytes, known: dict[bytes, bytes]) -> bytes:
+    """The real path of a directory in the root; ``known`` are those of others, which it joins."""
+    names = []
+    while directory not in known:
+        directory, name = os.path.split(directory)
+        names.append(name)
+    real = known[directory]
+    for name in reversed(names):
+        directory, real = os.path.join(directory, name), os.path.join(real, name)
+        if os.path.islink(real):
+            real = os.path.realpath(real)
+        known[directory] = real
+    return real

@@ -53,17 +53,25 @@ class SupposedTraversal(Traversal):
         #: The real paths of all that were met, wanted or not, by name below the start.
         self.met: dict[bytes, bytes] = {}
         self._supposed = supposed
+        self._start = b""
+
+    def _real(self, item: Directory) -> bytes:
+        """The real path of a directory. Only the start can be a link, or lie below one, unless all may."""
+        if self.selection.follow or not item.directory:
+            self._start = os.path.realpath(item.path)
+            return self._start
+        return os.path.join(self._start, item.directory[:-1])
 
     def _open(self, item: Directory) -> int:
         try:
             return super()._open(item)
         except FileNotFoundError:
-            if self._supposed.has_directory(os.path.realpath(item.path)):
+            if self._supposed.has_directory(self._real(item)):
                 return -1
             raise
 
     def _entries(self, item: Directory, descriptor: int) -> Entries:
-        real = os.path.realpath(item.path)
+        real = self._real(item)
         files: dict[bytes, Any] = dict.fromkeys(self._supposed.files.get(real, ()))
         directories = list(self._supposed.directories.get(real, ()))
         above = item.above
@@ -72,7 +80,8 @@ class SupposedTraversal(Traversal):
         if descriptor < 0:
             return Entries(files, directories, set(), above)
         if not self.selection.follow:
-            markers = {name for name in MARKER_NAMES if os.path.lexists(os.path.join(item.path, name))}
+            lead = item.path + b"/"
+            markers = {name for name in MARKER_NAMES if os.path.lexists(lead + name)}
             return Entries(files, directories, markers, above)
         present = super()._entries(item, descriptor)
         for name in present.files:
