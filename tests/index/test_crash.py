@@ -6,8 +6,12 @@ tested here: the machine goes on.
 
 from __future__ import annotations
 
+import contextlib
+import multiprocessing
 import os
 import shutil
+import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +20,7 @@ import numpy as np
 import pytest
 import xxhash
 
+from indexgrep.errors import IndexFault, IndexLocked
 from indexgrep.grams.frequent import Frequent
 from indexgrep.index import Index, Store, listing, worker
 from indexgrep.index.format import LOOKUP
@@ -23,7 +28,7 @@ from indexgrep.index.merge import Source
 from indexgrep.index.stamps import read_stamps, write_stamps
 from indexgrep.pattern.query import Literal
 from indexgrep.tree.signature import SIGNATURE
-from support.crash import kills
+from support.crash import killed_at, kills
 from support.indexing import write_files
 
 KEY = "0123456789abcdef"
@@ -268,3 +273,77 @@ def test_keeping_to_the_budget(place: Place, monkeypatch: pytest.MonkeyPatch) ->
         assert BASE in place.contents(), number
         assert len(place.contents()) == 4, number  # two indexes, the lock and the origin
     assert seen == {("a", "b", "c"), ("a", "b", "c", BASE), ("b", "c", BASE), ("c", BASE)}
+
+
+def test_several_processes_at_once_some_of_them_killed(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each builds, joins, replaces and removes the indexes of all, and looks at them in between."""
+    size = place.build(BASE, NEW).document_count * 1000 + os.stat(place.store.path(BASE) / LOOKUP).st_size
+    monkeypatch.setenv("INDEXGREP_CACHE_BUDGET", str(4 * size))  # which they exceed now and then
+    fork = multiprocessing.get_context("fork")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # as in ``support.crash``
+        racers = [fork.Process(target=race, args=(place, tmp_path / f"{n}.txt", n)) for n in range(3)]
+        for racer in racers:
+            racer.start()
+    for racer in racers:
+        racer.join()
+    assert [racer.exitcode for racer in racers] == [0, 0, 0]
+    complaints = "\n".join(path.read_text() for path in tmp_path.glob("*.txt"))
+    assert not complaints, complaints
+    place.build(BASE, OLD).close()
+    assert place.holds(BASE) is OLD
+    assert {state for _, state in states(place)} == {"ready"}
+    assert set().union(*place.contents().values()) <= {*WHOLE, "used"}
+
+
+def race(place: Place, complaints: Path, seed: int) -> None:
+    """One process's part; what goes wrong is written to ``complaints``."""
+    try:
+        random = np.random.default_rng(seed)
+        for _ in range(RACES):
+            action = deed(place, random)
+            number = int(random.integers(1, 90))
+            killed_at(action, number if random.random() < 0.7 else 10**6, below=place.cache)
+            for stored in place.store.stored():
+                place.holds(stored.name)
+            assert "corrupt" not in {state for _, state in states(place)}
+    except BaseException:
+        complaints.write_text(traceback.format_exc())
+
+
+def deed(place: Place, random: np.random.Generator) -> Callable[[], None]:
+    """Something to do. What others do at the same time may get in its way, with an error that says so."""
+    name = str(random.choice([BASE, "other", SEGMENT]))
+    files = (OLD, NEW, SMALL)[random.integers(3)]
+    what = random.integers(5)
+
+    def do() -> None:
+        with contextlib.suppress(IndexLocked):
+            if what < 2:
+                place.build(name, files).close()
+                return
+            index = place.store.open(name)
+            if index is None:
+                return
+            if what == 2:
+                place.store.remove(name)
+            elif what == 3:
+                with contextlib.suppress(OSError):  # it was replaced or removed
+                    stamps = np.ones(index.document_count, SIGNATURE)
+                    write_stamps(index.directory, KEY, index.identity, stamps)
+            else:
+                keep = np.ones(index.document_count, np.bool_)
+                source = Source(index, keep, np.zeros(len(keep), SIGNATURE))
+                try:
+                    place.store.merge("joined", [source], stamps_key=KEY).close()
+                except IndexFault as error:
+                    if not error.message.startswith("cannot merge"):  # the source was removed
+                        raise
+
+    return do
+
+
+#: What each of the processes does.
+RACES = 60
