@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -554,6 +555,32 @@ def test_a_build_waits_for_another_and_takes_what_it_made(repository: Path, open
 
 def test_a_build_that_waits_can_be_cancelled(repository: Path, open_session: Open) -> None:
     session = open_session(repository)
+    cancel = threading.Event()
+    with bases.store_of(session.root).lock(), pytest.raises(Cancelled):
+        session.build(lambda _: cancel.set(), cancel)
+
+
+def test_bringing_an_index_up_to_date_waits_for_another_build(
+    repository: Path, open_session: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bases, "_LOCK_SECONDS", 0.01)
+    session = open_session(repository, build=True)
+    (repository / "src" / "main.c").write_text("needle_new\n")
+    time.sleep(0.05)  # so that it is not racy
+    phases: list[str] = []
+
+    def progress(state: dict[str, Any]) -> None:
+        phases.append(state["phase"])
+        if len(phases) == 3:
+            lock.close()
+
+    with contextlib.ExitStack() as lock:
+        lock.enter_context(bases.store_of(session.root).lock())
+        session.build(progress)
+    assert phases == ["wait"] * 3
+    assert session.status()["hot"] == 0
+    (repository / "src" / "main.c").write_text("needle_newer\n")
+    time.sleep(0.05)
     cancel = threading.Event()
     with bases.store_of(session.root).lock(), pytest.raises(Cancelled):
         session.build(lambda _: cancel.set(), cancel)

@@ -236,14 +236,19 @@ def build_base(
             )
             return layer_with_stamps(root, index)
         except IndexLocked:
-            if progress is not None:
-                progress({"phase": "wait"})
-        (cancel or threading.Event()).wait(_LOCK_SECONDS)
-        if cancel is not None and cancel.is_set():
-            raise Cancelled("the build was cancelled")
+            wait_for_lock(progress, cancel or threading.Event())
         made = _built_since(store, name, waiting_since)
         if made is not None:
             return layer_with_stamps(root, made)
+
+
+def wait_for_lock(progress: Callable[[dict[str, Any]], None] | None, cancel: threading.Event) -> None:
+    """Wait a moment for the process that builds in the same repository. Raises ``Cancelled``."""
+    if progress is not None:
+        progress({"phase": "wait"})
+    cancel.wait(_LOCK_SECONDS)
+    if cancel.is_set():
+        raise Cancelled("the build was cancelled")
 
 
 def _built_since(store: Store, name: str, when: float) -> Index | None:

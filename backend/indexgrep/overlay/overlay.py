@@ -143,14 +143,15 @@ class Overlay:
     ) -> None:
         """Make the base of the present commit, and use it from then on; where there is one, maintain it.
 
-        Raises ``IndexFault`` where it cannot be made or written, and ``Cancelled``.
+        While another process builds in the same repository this one waits (``progress`` then has the phase
+        ``wait``). Raises ``IndexFault`` where it cannot be made or written, and ``Cancelled``.
         """
         cancel = cancel or threading.Event()
         with self._working:
             view = self.refreshed()
             if not force and self.state(view) == "ready":
                 self._settled, self._resting = None, {}
-                while self._step(cancel, eager=True):
+                while self._eager_step(progress, cancel):
                     view = self.refreshed()
                 if self.state(view) == "ready":
                     return
@@ -164,6 +165,14 @@ class Overlay:
             self._install(lambda layers: [*filter(_is_segment, layers), base])
             if progress is not None:
                 progress({"phase": "ready", "documents": base.documents})
+
+    def _eager_step(self, progress: Progress | None, cancel: threading.Event) -> bool:
+        """A step of maintenance, or a moment of waiting for another process; whether there may be more."""
+        try:
+            return self._step(cancel, eager=True)
+        except IndexLocked:
+            bases.wait_for_lock(progress, cancel)
+            return True
 
     # Maintenance
 
