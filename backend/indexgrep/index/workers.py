@@ -32,7 +32,7 @@ from .placing import write_fault
 IDLE_S = 20.0
 
 #: How often a waiting thread looks whether its job is cancelled, in seconds.
-_LOOK_S = 0.1
+_LOOK_S = 0.05
 #: Bytes of a process's standard error that are kept for the log.
 _KEPT = 1 << 16
 
