@@ -22,7 +22,7 @@ import xxhash
 
 from indexgrep.errors import IndexFault, IndexLocked
 from indexgrep.grams.frequent import Frequent
-from indexgrep.index import Index, Store, listing, worker
+from indexgrep.index import Index, Store, listing, placing, worker
 from indexgrep.index.format import LOOKUP
 from indexgrep.index.merge import Source
 from indexgrep.index.stamps import read_stamps, write_stamps
@@ -142,6 +142,24 @@ def test_a_build_that_replaces_one(place: Place) -> None:
     assert seen[0] is OLD
     assert seen[-1] is NEW
     assert seen == sorted(seen, key=lambda found: found is NEW)
+
+
+def test_replacing_where_directories_cannot_be_exchanged(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is a moment with no index then, and no other difference."""
+    place.build(BASE, OLD).close()
+    place.keep()
+    monkeypatch.setattr(placing, "_exchange", lambda *_: False)
+    seen = []
+    for number in place.killed(lambda: place.build(BASE, NEW), writes=False):
+        seen.append(place.holds(BASE))
+        place.build(BASE, NEW).close()
+        assert place.contents() == {"lock": [], "origin": [], BASE: WHOLE}, number
+    assert seen.count(None) == 1
+    between = seen.index(None)
+    assert all(found is OLD for found in seen[:between])
+    assert all(found is NEW for found in seen[between + 1 :])
 
 
 def test_a_segment(place: Place) -> None:
