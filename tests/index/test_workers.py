@@ -15,9 +15,11 @@ import numpy as np
 import pytest
 
 from indexgrep.errors import Cancelled, IndexFault
-from indexgrep.index import Workers, workers
+from indexgrep.index import Index, Source, Workers, workers
 from indexgrep.index.builder import build
 from indexgrep.index.format import LOOKUP, POSTINGS
+from indexgrep.index.merge import merge
+from indexgrep.tree.signature import SIGNATURE
 from support.indexing import write_files
 from support.server_harness import alive, eventually
 
@@ -60,6 +62,16 @@ def test_jobs_share_processes_and_nothing_else(tmp_path: Path, two: Workers) -> 
         used.update(two.processes())
         assert files_of(tmp_path / f"shared{number}") == files_of(tmp_path / f"own{number}")
     assert len(used) == 2
+
+
+def test_a_directory_whose_name_is_not_utf8(tmp_path: Path, two: Workers) -> None:
+    paths = write_files(tmp_path, {b"a": b"some text"})
+    place = tmp_path / os.fsdecode(b"caf\xe9")
+    build(str(tmp_path), paths, place / "index", workers=two)
+    with closing(Index(place / "index")) as index:
+        everything = np.ones(1, np.bool_)
+        merge([Source(index, everything, np.zeros(1, SIGNATURE))], place / "merged", workers=two)
+    assert files_of(place / "index") == files_of(place / "merged")
 
 
 def test_as_many_processes_as_a_job_is_worth(tmp_path: Path, two: Workers) -> None:

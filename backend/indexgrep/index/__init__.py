@@ -14,6 +14,7 @@ merge      one index of several, without reading files
 placing    a finished index takes its place
 workers    the build processes, kept between jobs
 worker     the process that extracts, merges and joins
+messages   what goes between the two
 runs       sorted runs, between the two
 kernels    the compiled loops
 store      where indexes live: locks, disk budget, quarantine

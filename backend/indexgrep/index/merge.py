@@ -146,10 +146,17 @@ class _Documents:
             numbers[chosen] = ranks[first : first + len(chosen)]
             first += len(chosen)
         pairs = list(zip(sources, kept, strict=True))
-        self.contents = np.concatenate([source.index.contents_of(chosen) for source, chosen in pairs])[order]
+        self.contents = np.concatenate([_contents(source.index, chosen) for source, chosen in pairs])[order]
         self.flags = np.concatenate([source.index.flags[chosen] for source, chosen in pairs])[order]
         self.text_sizes = np.concatenate([source.index.text_sizes[chosen] for source, chosen in pairs])[order]
         self.signatures = np.concatenate([source.signatures[chosen] for source, chosen in pairs])[order]
+
+
+def _contents(index: Index, documents: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
+    try:
+        return index.contents_of(documents)
+    except IndexCorrupt as error:
+        raise SourceCorrupt(index, error.message) from error
 
 
 class _Merge:

@@ -16,7 +16,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import msgpack
 import numpy as np
 import numpy.typing as npt
 
@@ -28,6 +27,7 @@ from ..grams.weights import weights
 from ..tree.signature import SIGNATURE
 from .documents import Text, TextBuffer
 from .format import CONTENT
+from .messages import pack, unpacking
 from .reader import Index
 from .runs import Run, read_run, write_run
 
@@ -326,7 +326,7 @@ def _bounds(texts: list[Text]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.in
 
 def _receive(tasks: queue.SimpleQueue[dict[str, Any]]) -> None:
     """Queue the tasks that come in; end the process, whatever it does, when no more can come."""
-    unpacker = msgpack.Unpacker(raw=False, max_buffer_size=0)
+    unpacker = unpacking()
     while data := os.read(0, 1 << 20):
         unpacker.feed(data)
         for task in unpacker:
@@ -340,7 +340,7 @@ def main() -> None:
     os.dup2(2, 1)  # nothing that a library prints may get among the answers
 
     def send(message: dict[str, Any]) -> None:
-        answers.write(msgpack.packb(message))
+        answers.write(pack(message))
         answers.flush()
 
     tasks: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()

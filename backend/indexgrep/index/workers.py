@@ -22,10 +22,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgpack
-
 from ..errors import Cancelled, IndexFault
 from ..runtime import cache_dir, private_dir
+from .messages import pack, unpacking
 from .placing import write_fault
 
 #: Seconds without a job after which the processes end. An idle one has about 120 MB resident.
@@ -287,7 +286,7 @@ class _Process:
         """Send a message. Raises ``BrokenPipeError`` where the process is gone."""
         pipe = self._process.stdin
         assert pipe is not None
-        pipe.write(msgpack.packb(message))
+        pipe.write(pack(message))
         pipe.flush()
 
     def release(self) -> None:
@@ -320,7 +319,7 @@ class _Process:
         output, errors = self._process.stdout, self._process.stderr
         assert output is not None
         assert errors is not None
-        unpacker = msgpack.Unpacker(raw=False, max_buffer_size=0)
+        unpacker = unpacking()
         with selectors.DefaultSelector() as selector:
             selector.register(output, selectors.EVENT_READ)
             selector.register(errors, selectors.EVENT_READ)
