@@ -197,11 +197,11 @@ def test_the_budget_takes_damaged_then_least_recently_used(
     ]
     monkeypatch.setenv("INDEXGREP_CACHE_BUDGET", str(2 * size + 10))
     Store(root.parent, cache).build("newest", str(root), paths).close()
-    assert sorted(stored.name for stored in listing(cache)) == ["newer", "newest"]
+    assert sorted(stored.name for stored in listing(cache)) == ["new", "newest"]  # the new one is in use
+    opened.close()
     monkeypatch.setenv("INDEXGREP_CACHE_BUDGET", "1")
     store.build("only", str(root), paths).close()
     assert [stored.name for stored in listing(cache)] == ["only"]
-    assert opened.candidates(Literal(b"some")).count == 1  # removed under its reader
 
 
 def test_what_is_in_use_outlives_what_is_not(

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from indexgrep.errors import IndexFault, IndexLocked
+from indexgrep.errors import IndexCorrupt, IndexFault, IndexLocked
+from indexgrep.index.format import read_header
+from indexgrep.index.reader import Index
+from indexgrep.index.store import Store
 from indexgrep.overlay import bases
+from indexgrep.overlay.view import View, layer_of
 from indexgrep.runtime import cache_dir
 from indexgrep.search import Session
 from support.server_harness import eventually
@@ -246,9 +252,7 @@ def test_files_that_are_always_written_wait_and_do_not_hold_up_others(
     agree(session, rg, tree)
 
 
-def test_unreadable_and_future_files_are_not_tried_again_and_again(
-    tree: Path, open_session: Open, rg: str
-) -> None:
+def test_future_files_are_not_tried_again_and_again(tree: Path, open_session: Open, rg: str) -> None:
     session = open_session(tree, build=True)
     write(tree, *(f"later{number}.txt" for number in range(4)), text="new thing in {}")
     for file in tree.glob("later*"):
@@ -257,6 +261,26 @@ def test_unreadable_and_future_files_are_not_tried_again_and_again(
     assert settle(session) <= 1
     assert session.status()["hot"] == 4
     assert settle(session) == 0
+    agree(session, rg, tree)
+
+
+def test_files_that_cannot_be_indexed_are_tried_once(
+    tree: Path, open_session: Open, rg: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unreadable ones, say: their documents have no stamps."""
+    session = open_session(tree, build=True)
+    write(tree, *(f"odd{number}.txt" for number in range(4)), text="new thing in {}")
+    age()
+    with monkeypatch.context() as patch:
+        patch.setattr(bases, "layer_with_stamps", lambda root, index: layer_of(index))
+        assert settle(session) <= 2
+    assert session.status()["hot"] == 4
+    assert settle(session) == 0
+    for file in tree.glob("odd*"):
+        file.chmod(0o600)  # they are other files now
+    age()
+    settle(session)
+    assert session.status()["hot"] == 0
     agree(session, rg, tree)
 
 
@@ -290,21 +314,175 @@ def test_while_another_builds_maintenance_waits(tree: Path, open_session: Open, 
     assert layers(session) == [("segment", 3), ("base", 20)]
 
 
-def test_a_damaged_segment_is_dropped(tree: Path, open_session: Open, rg: str) -> None:
+def damage_lists(directory: Path) -> None:
+    """Spoil all posting lists, so that any search that asks for one meets the damage."""
+    postings = directory / "postings"
+    data = bytearray(postings.read_bytes())
+    header, starts, _ = read_header(io.BytesIO(bytes(data)), "postings", len(data))
+    size = header.sections["lists"][0]
+    data[starts["lists"] : starts["lists"] + size] = bytes(
+        byte ^ 1 for byte in data[starts["lists"] :][:size]
+    )
+    postings.write_bytes(data)
+
+
+@pytest.mark.parametrize("kind", ["segment", "base"])
+def test_a_damaged_layer_is_dropped(tree: Path, open_session: Open, rg: str, kind: str) -> None:
     session = open_session(tree, build=True)
     write(tree, "new1.txt", "new2.txt", "new3.txt", text="new thing in {}")
     age()
     settle(session)
-    [name] = [name for name in names(session) if name.startswith("segment-")]
-    postings = bases.store_of(session.root).path(name) / "postings"
-    data = bytearray(postings.read_bytes())
-    data[-100:] = bytes(100)
-    postings.write_bytes(data)
+    [name] = [name for name in names(session) if name.startswith("segment-") == (kind == "segment")]
+    damage_lists(bases.store_of(session.root).path(name))
     agree(session, rg, tree)
-    session.close()
-    again = open_session(tree)
-    agree(again, rg, tree)
-    assert layers(again) in ([("base", 20)], [("segment", 3), ("base", 20)])
+    assert layers(session) == ([("base", 20)] if kind == "segment" else [])
+    settle(session)
+    session.build()
+    assert layers(session)[-1] == ("base", 20)
+    agree(session, rg, tree)
+
+
+def test_a_base_that_is_dropped_while_a_segment_is_made(
+    tree: Path, open_session: Open, rg: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = open_session(tree, build=True)
+    base = session._overlay.refreshed().layers[-1].index
+    write(tree, "new1.txt", "new2.txt", "new3.txt", text="new thing in {}")
+    age()
+    build = Store.build
+
+    def dropping(*arguments: Any, **options: Any) -> Index:
+        segment = build(*arguments, **options)
+        session._overlay.drop(base, IndexCorrupt("damaged"))
+        return segment
+
+    monkeypatch.setattr(Store, "build", dropping)
+    settle(session)
+    monkeypatch.undo()
+    assert session.status()["index"]["state"] == "absent"
+    agree(session, rg, tree)
+    session.build()
+    agree(session, rg, tree)
+
+
+def test_content_ids_that_are_damaged_drop_the_layer(tree: Path, open_session: Open, rg: str) -> None:
+    session = open_session(tree, build=True)
+    postings = Path(session.status()["index"]["dir"]) / "postings"
+    data = bytearray(postings.read_bytes())
+    _, starts, _ = read_header(io.BytesIO(bytes(data)), "postings", len(data))
+    data[starts["contents"]] ^= 1
+    postings.write_bytes(data)
+    for file in (tree / "src").iterdir():
+        os.utime(file)
+    age()
+    settle(session)
+    assert session.status()["index"]["state"] == "absent"
+    agree(session, rg, tree)
+    session.build()
+    assert layers(session) == [("base", 20)]
+
+
+def test_a_look_that_fails_loses_no_change(
+    tree: Path, open_session: Open, rg: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = open_session(tree, build=True)
+    agree(session, rg, tree)
+    write(tree, "src/file03.txt", text="new thing in {}")
+    with monkeypatch.context() as patch:
+        patch.setattr(View, "changed", lambda *_: (_ for _ in ()).throw(MemoryError))
+        with pytest.raises(MemoryError):
+            ask(session, "new thing")
+    agree(session, rg, tree)
+
+
+def test_a_base_of_another_worktree_that_serves_much_is_kept(
+    tree: Path, open_session: Open, rg: str, tmp_path: Path
+) -> None:
+    """It has another frequent set, so that it cannot be joined: neither joined nor removed by turns."""
+    write(tree, *(f"src/more{number:02}.txt" for number in range(20)))
+    git(tree, "add", "-A")
+    git(tree, "commit", "-qm", "more")
+    linked = tmp_path / "linked"
+    git(tree, "worktree", "add", "-q", "--detach", str(linked), "HEAD")
+    age()
+    open_session(linked, build=True)
+    git(tree, "checkout", "-qb", "third")
+    write(tree, *(f"src/file{number:02}.txt" for number in range(15)), text="third {} frequently different")
+    git(tree, "commit", "-qam", "third")
+    age()
+    open_session(tree, build=True).close()  # it has the base of the worktree, and a segment or a base
+    session = open_session(tree)
+    session.build(force=True)
+    git(linked, "checkout", "-q", "--detach", "third")
+    age()
+    other = open_session(linked)
+    settle(other)
+    assert settle(other) == 0
+    assert other.status()["hot"] == 0
+    agree(other, rg, linked)
+
+
+def test_worktrees_do_not_build_the_base_of_a_commit_by_turns(
+    tree: Path, open_session: Open, rg: str, tmp_path: Path
+) -> None:
+    linked = tmp_path / "linked"
+    git(tree, "worktree", "add", "-q", "--detach", str(linked), "HEAD")
+    age()
+    first, second = open_session(tree), open_session(linked)  # neither finds an index
+    first.build()
+    second.build()
+    assert first.status()["index"]["state"] == second.status()["index"]["state"] == "ready"
+    first.build(force=True)
+    assert second.status()["index"]["state"] == "stale"  # its base was replaced
+    second.build()
+    for session, root in ((first, tree), (second, linked)):
+        assert session.status()["index"]["state"] == "ready"
+        assert layers(session) == [("base", 20)]
+        agree(session, rg, root)
+
+
+def test_layers_that_others_have_removed_are_let_go(tree: Path, open_session: Open, rg: str) -> None:
+    session = open_session(tree, build=True)
+    for group in ("a", "b", "c", "d"):
+        write(tree, *(f"{group}{number}.txt" for number in range(3)), text=f"new thing {group} in {{}}")
+        age()
+        settle(session)
+        for name in names(session):
+            if name.startswith("segment-"):
+                bases.store_of(session.root).remove(name)
+        agree(session, rg, tree)
+    settle(session)
+    assert len(layers(session)) <= 3
+    assert session.status()["index"]["fault"] == ""
+
+
+def test_edits_after_a_compaction_do_not_bring_the_old_base_back(
+    tree: Path, open_session: Open, rg: str
+) -> None:
+    session = open_session(tree, build=True)
+    write(tree, *(f"new{number:02}.txt" for number in range(15)), text="new thing in {}")
+    age()
+    settle(session)
+    assert layers(session) == [("base", 35)]
+    known = {name for name in names(session) if not name.startswith("segment-")}
+    write(tree, "src/file00.txt", "src/file01.txt", "src/file02.txt", text="edited {}")
+    age()
+    assert settle(session) <= 2
+    assert layers(session) == [("segment", 3), ("base", 32)]
+    assert {name for name in names(session) if not name.startswith("segment-")} == known
+    agree(session, rg, tree)
+
+
+def test_many_untracked_files_are_no_reason_to_build_again(tree: Path, open_session: Open, rg: str) -> None:
+    """A base has what the commit has: building it anew would leave them where they are."""
+    write(tree, *(f"untracked{number:02}.txt" for number in range(30)), text="new thing in {}")
+    age()
+    session = open_session(tree, build=True)
+    for _ in range(3):
+        settle(session)
+        assert session.status()["index"]["state"] == "ready"
+    assert session.status()["hot"] == 0
+    agree(session, rg, tree)
 
 
 def test_the_keeper_does_all_this_by_itself(tree: Path, open_session: Open, rg: str) -> None:

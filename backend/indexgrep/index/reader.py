@@ -8,6 +8,8 @@ each time it is read, and all numbers against what they count. What does not hol
 from __future__ import annotations
 
 import bisect
+import contextlib
+import fcntl
 import mmap
 import os
 import weakref
@@ -204,6 +206,11 @@ class Index:
             return os.path.samestat(there, os.fstat(self._postings))
         except OSError:
             return False
+
+    def hold(self) -> None:
+        """Tell other processes, while it is open, that it is in use: by a shared lock on ``postings``."""
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(self._postings, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
     @property
     def postings_size(self) -> int:

@@ -6,7 +6,8 @@
         origin                   that path
         lock                     held (flock) by the one builder at work; has its process id
         <name>/                  one index
-            postings, lookup     see ``index.format``
+            postings, lookup     see ``index.format``; ``postings`` is locked (flock, shared) by processes
+                                 that use the index
             stamps-...           one a worktree, see ``index.stamps``
             used                 empty; its mtime is when the index was last opened
         <name>.tmp-...           a build or removal at work, or what is left of one that was killed
@@ -132,6 +133,7 @@ class Store:
                 self.quarantine(name)
                 return None
         self.touch(name)
+        index.hold()
         return index
 
     def quarantine(self, name: str) -> None:
@@ -325,7 +327,9 @@ def budget() -> int:
 
 
 def keep_budget(cache: Path, keep: Path) -> None:
-    """Remove damaged indexes, then the least recently used, until the budget is kept; never ``keep``.
+    """Remove damaged indexes, then the least recently used, until the budget is kept.
+
+    Never ``keep``, and none that a process has open: its server would only build it again.
 
     What killed builds left is removed everywhere: nobody may ever build in that repository again.
     """
@@ -340,10 +344,27 @@ def keep_budget(cache: Path, keep: Path) -> None:
     for stored in sorted(found, key=lambda stored: (stored.state == "ready", stored.used)):
         if total <= limit:
             break
-        if stored.directory != keep:
+        if stored.directory != keep and not _is_held(stored.directory):
             log.info("removed the index %s to keep within %d bytes", stored.directory, limit)
             discard(stored.directory)
             total -= stored.size
+
+
+def _is_held(directory: Path) -> bool:
+    """Whether a process has the index in ``directory`` open."""
+    try:
+        descriptor = os.open(directory / POSTINGS, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def _stored(folder: Path) -> Iterator[Stored]:

@@ -21,6 +21,9 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
+from ..errors import IndexCorrupt
+from ..index.documents import SIZE_CAP
+from ..index.merge import SourceCorrupt
 from ..tree.signature import Signature, is_racy, signature_of
 from .view import Layer, stamped
 
@@ -31,8 +34,9 @@ _NO_CONTENT = bytes(16)
 def content_of(directory: int, path: bytes) -> tuple[Signature, bytes] | None:
     """The signature and the content id (XXH3-128) of a file below an open ``directory``.
 
-    ``None`` where that cannot be relied on: no regular file, not readable, changed while it was read, or so
-    shortly before that a change since might not show.
+    ``None`` where no document has it (the file is too large to be indexed), and where it cannot be relied on:
+    no regular file, not readable, changed while it was read, or so shortly before that a change since might
+    not show.
     """
     observed = time.time_ns()
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -43,7 +47,7 @@ def content_of(directory: int, path: bytes) -> tuple[Signature, bytes] | None:
     try:
         status = os.fstat(descriptor)
         signature = signature_of(status)
-        if not stat.S_ISREG(status.st_mode) or is_racy(signature, observed):
+        if not stat.S_ISREG(status.st_mode) or status.st_size > SIZE_CAP or is_racy(signature, observed):
             return None
         digest = xxhash.xxh3_128()
         while data := os.read(descriptor, _READ):
@@ -63,11 +67,14 @@ def adopted(
     """The layers with stamps for those of ``paths`` that a document has the content of, and how many are.
 
     Only files of a path that some layer has a document for are read. When ``cancel`` is set, what was found
-    by then counts.
+    by then counts. Raises ``SourceCorrupt`` for a damaged index.
     """
     wanted = [_Wanted(layer, paths) for layer in layers]
-    descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     count = 0
+    try:
+        descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return list(layers), 0  # the root is gone, as the next refresh will say
     try:
         for place in np.flatnonzero(np.logical_or.reduce([one.known for one in wanted])).tolist():
             if cancel.is_set():
@@ -87,7 +94,10 @@ class _Wanted:
     def __init__(self, layer: Layer, paths: Sequence[bytes]) -> None:
         self._layer = layer
         documents = layer.index.locate(paths)
-        contents = layer.index.contents_of(documents[documents >= 0])
+        try:
+            contents = layer.index.contents_of(documents[documents >= 0])
+        except IndexCorrupt as error:
+            raise SourceCorrupt(layer.index, error.message) from error
         ids = [content.tobytes() for content in contents]
         self._documents = documents
         self._ids: dict[int, bytes] = {

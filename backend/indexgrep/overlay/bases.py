@@ -34,6 +34,7 @@ from ..index.workers import Workers
 from ..runtime import root_key
 from ..tree.commit import Blobs, distance, head_commit
 from ..tree.root import Root
+from .adopt import adopted
 from .view import Layer, layer_of
 
 log = logging.getLogger("indexgrep.overlay")
@@ -44,6 +45,8 @@ _LOCK_SECONDS = 0.5
 _NEAR = 0.2
 #: Bases whose distance from HEAD is looked at.
 _COMPARED = 8
+#: Hot files whose content is compared with a base's before it is used.
+_SAMPLE = 64
 
 
 def store_of(root: Root) -> Store:
@@ -104,10 +107,11 @@ def open_layers(root: Root) -> list[Layer]:
     return [*layers, base]
 
 
-def nearer_base(root: Root, layers: Iterable[Layer], hot: int) -> Layer | None:
-    """A base, not among ``layers``, that would serve many of ``hot`` files; ``None`` where there is none.
+def nearer_base(root: Root, layers: Iterable[Layer], hot: list[bytes]) -> Layer | None:
+    """A base, not among ``layers``, that would serve many of the ``hot`` files; ``None`` where there is none.
 
-    That of HEAD's commit, or one whose commit differs from HEAD in less than half as many files.
+    That of HEAD's commit, or one whose commit differs from HEAD in less than half as many files: if it has
+    the content of most of a sample of them.
     """
     head = root.head()
     opened = {layer.index.directory for layer in layers}
@@ -120,10 +124,15 @@ def nearer_base(root: Root, layers: Iterable[Layer], hot: int) -> Layer | None:
     for one in bases[:_COMPARED]:
         if one not in exact and one.commit and head:
             apart = distance(root, one.commit, head)
-            if apart is not None and 2 * apart < hot:
+            if apart is not None and 2 * apart < len(hot):
                 near.append((apart, one))
     near.sort(key=lambda pair: pair[0])
-    return _first_of(root, [*exact, *(one for _, one in near)])
+    sample = hot[:: len(hot) // _SAMPLE + 1]
+    for one in [*exact, *(one for _, one in near)]:
+        layer = _first_of(root, [one])
+        if layer is not None and 2 * adopted(root.path, [layer], sample, threading.Event())[1] > len(sample):
+            return layer
+    return None
 
 
 def _of_other_clones(root: Root, commit: str) -> list[Stored]:
@@ -184,11 +193,19 @@ def _by_distance(root: Root, head: str, bases: list[Stored]) -> list[tuple[float
 
 
 def _first_of(root: Root, bases: Iterable[Stored]) -> Layer | None:
-    """The first that can be opened."""
+    """The first that can be opened. Raises ``IndexFault`` where there is one, but none can be read."""
+    fault: IndexFault | None = None
     for one in bases:
-        index = Store.holding(one.directory).open(one.name)
+        try:
+            index = Store.holding(one.directory).open(one.name)
+        except IndexFault as error:
+            log.warning("a base cannot be read: %s", error.message)
+            fault = error
+            continue
         if index is not None:
             return layer_with_stamps(root, index)
+    if fault is not None:
+        raise fault
     return None
 
 
@@ -205,7 +222,7 @@ def build_base(
     paths: list[bytes],
     workers: Workers,
     progress: Callable[[dict[str, Any]], None] | None,
-    cancel: threading.Event | None,
+    cancel: threading.Event,
 ) -> Layer:
     """Build and open the base of HEAD from ``paths``, the universe as it is now, in ascending order.
 
@@ -236,18 +253,17 @@ def build_base(
             )
             return layer_with_stamps(root, index)
         except IndexLocked:
-            wait_for_lock(progress, cancel or threading.Event())
+            wait_for_lock(progress, cancel)
         made = _built_since(store, name, waiting_since)
         if made is not None:
             return layer_with_stamps(root, made)
 
 
 def wait_for_lock(progress: Callable[[dict[str, Any]], None] | None, cancel: threading.Event) -> None:
-    """Wait a moment for the process that builds in the same repository. Raises ``Cancelled``."""
+    """Wait a moment, since another process builds in the same repository. Raises ``Cancelled``."""
     if progress is not None:
         progress({"phase": "wait"})
-    cancel.wait(_LOCK_SECONDS)
-    if cancel.is_set():
+    if cancel.wait(_LOCK_SECONDS):
         raise Cancelled("the build was cancelled")
 
 

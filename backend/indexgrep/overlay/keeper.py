@@ -19,8 +19,8 @@ log = logging.getLogger("indexgrep.overlay")
 #: Seconds until maintenance is tried again while another process builds, and after it failed.
 _LOCKED_S = 1.0
 _FAILED_S = 30.0
-#: The longest sleep, in seconds.
-_SLEEP_S = 600.0
+#: The shortest sleep and the longest, in seconds, unless something happens.
+_LEAST_S, _SLEEP_S = 0.5, 600.0
 #: How often the indexes in use are marked as such, in seconds: those that are not used are removed first.
 _TOUCH_S = 3600.0
 
@@ -74,7 +74,7 @@ class Keeper:
         if time.monotonic() > self._touched + _TOUCH_S:
             self._touched = time.monotonic()
             self._overlay.touch()
-        return min(self._overlay.again_in, _SLEEP_S)
+        return min(max(self._overlay.again_in, _LEAST_S), _SLEEP_S)
 
     def _let_rest(self) -> None:
         """Take events out of the queue until none has come for a while, or that takes too long."""

@@ -65,7 +65,7 @@ class Overlay:
         self._refused: dict[bytes, Signature] = {}
         #: The hot files that maintenance has nothing to do for, unless ``_again`` has passed.
         self._settled: frozenset[bytes] | None = None
-        self._again = 0.0
+        self._again = float("inf")
         #: Files that were flushed, and when they may be again, by the monotonic clock.
         self._resting: dict[bytes, float] = {}
         self._view = View(tuple(self._open()))
@@ -100,8 +100,15 @@ class Overlay:
 
     def _refreshed(self) -> View:
         before = self._view
-        self._view = before.refreshed(self.monitor.refresh())
-        if self._view.hot is not before.hot and len(self._view.hot) > self.policy.hot_files:
+        refresh = self.monitor.refresh()
+        try:
+            self._view = before.refreshed(refresh)
+        except BaseException:
+            # What changed is told once: the next look must not go on from here without it.
+            self.monitor.resweep("an earlier look failed")
+            raise
+        hot = self._view.hot
+        if hot is not before.hot and (len(hot) > self.policy.hot_files or not self.monitor.watching):
             self.monitor.wake()  # for the keeper
         return self._view
 
@@ -109,11 +116,13 @@ class Overlay:
         """``absent``; ``stale``: usable, but worth a full build; or ``ready``."""
         if not view.layers:
             return "absent"
-        if not view.layers[-1].index.is_on_disk():
-            return "stale"  # it may have been removed; what is open goes on serving
+        base = base_of(view).index
+        if not base.is_on_disk():
+            return "stale"  # it was removed or replaced; what is open goes on serving
         new = sum(1 for path in view.hot if path in self._hashed)
         if new >= self.policy.rebuild_files and new > self.policy.rebuild_share * view.documents:
-            return "stale"
+            # With the base of HEAD in use, a build would make the same again.
+            return "ready" if base.commit == self.root.head() else "stale"
         return "ready"
 
     def drop(self, index: Index, error: IndexFault) -> None:
@@ -124,9 +133,8 @@ class Overlay:
             if len(rest) == len(self._view.layers):
                 return
             if not bases.is_segment(index):
-                rest = []  # segments alone would look like an index of everything
                 self.fault = "the index was damaged"
-            self._view = self._view.restacked(rest, self._look(self._view.hot))
+            self._view = self._view.restacked(_with_a_base(rest), self._look(self._view.hot))
         if isinstance(error, IndexCorrupt) and index.is_on_disk():
             Store.holding(index.directory).quarantine(index.directory.name)
 
@@ -148,13 +156,9 @@ class Overlay:
         """
         cancel = cancel or threading.Event()
         with self._working:
+            if not force and self._brought_up_to_date(progress, cancel):
+                return
             view = self.refreshed()
-            if not force and self.state(view) == "ready":
-                self._settled, self._resting = None, {}
-                while self._eager_step(progress, cancel):
-                    view = self.refreshed()
-                if self.state(view) == "ready":
-                    return
             try:
                 base = bases.build_base(self.root, view.paths(), self._workers, progress, cancel)
             except IndexFault as error:
@@ -166,13 +170,21 @@ class Overlay:
             if progress is not None:
                 progress({"phase": "ready", "documents": base.documents})
 
-    def _eager_step(self, progress: Progress | None, cancel: threading.Event) -> bool:
-        """A step of maintenance, or a moment of waiting for another process; whether there may be more."""
-        try:
-            return self._step(cancel, eager=True)
-        except IndexLocked:
-            bases.wait_for_lock(progress, cancel)
-            return True
+    def _brought_up_to_date(self, progress: Progress | None, cancel: threading.Event) -> bool:
+        """Whether what is on disk will do, once all that is hot is indexed."""
+        view = self.refreshed()
+        if not view.layers or not base_of(view).index.is_on_disk():
+            # Another process may have made it: of this worktree, or of another of the repository.
+            found = self._open()
+            self._install(lambda layers: found or list(layers), anew=True)
+        self._settled, self._resting = None, {}
+        while self.state(self.refreshed()) == "ready":
+            try:
+                if not self._step(cancel, eager=True):
+                    return True
+            except IndexLocked:
+                bases.wait_for_lock(progress, cancel)
+        return False
 
     # Maintenance
 
@@ -193,11 +205,15 @@ class Overlay:
         """See ``maintain``; ``eager`` indexes hot files however few there are."""
         view = self._view
         if not view.layers:
+            self._again = float("inf")
             return False
         try:
             done = self._index_hot(view, cancel, eager) or self._thin(view, cancel)
         except IndexLocked:
             raise
+        except SourceCorrupt as error:
+            self.drop(error.index, error)
+            return True
         except IndexFault as error:
             self.fault = f"changed files could not be indexed: {error.message}"
             raise
@@ -262,8 +278,11 @@ class Overlay:
 
     def _look(self, paths: Iterable[bytes]) -> dict[bytes, Signature]:
         """The present signatures of those of ``paths`` that are regular files."""
-        found = {}
-        root = os.open(self.root.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        found: dict[bytes, Signature] = {}
+        try:
+            root = os.open(self.root.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            return found  # the root is gone, as the next refresh will say
         try:
             for path in paths:
                 try:
@@ -286,7 +305,7 @@ class Overlay:
     ) -> bool:
         """Stamp the documents that have the content of ``paths``; whether there were any."""
         layers = list(view.layers)
-        base = bases.nearer_base(self.root, layers, len(paths))
+        base = bases.nearer_base(self.root, layers, paths)
         if base is not None:
             log.info("using the base %s too", base.index.directory)
             layers.append(base)
@@ -301,17 +320,27 @@ class Overlay:
 
         def change(layers: Sequence[Layer]) -> list[Layer]:
             changed = [replace(layer, stamps=new[id(layer.index)].stamps) for layer in layers]
-            if base is None:
-                return changed
-            # Before the others, so that it serves all that it can: it is to take their place.
-            segments = [layer for layer in changed if _is_segment(layer)]
-            return [*segments, new[id(base.index)], *(layer for layer in changed if not _is_segment(layer))]
+            return changed if base is None else [*changed, new[id(base.index)]]
 
-        self._install(change, anew=base is not None)
+        self._install(change)
+        if base is not None:
+            self._prefer(new[id(base.index)].index)
         for layer, after in zip(layers, stamped, strict=True):
             if after is not layer:
                 self._keep_stamps(after)
         return True
+
+    def _prefer(self, index: Index) -> None:
+        """Let a base serve all it can, if that is more than the one does that serves most now."""
+        with self._lock:
+            view = self._refreshed()
+            most = base_of(view).live_count
+            layers = sorted(
+                view.layers, key=lambda layer: (not _is_segment(layer), layer.index is not index)
+            )  # the sort is stable: all others stay in their order
+            other = view.restacked(layers, self._look(view.hot), anew=True)
+            if any(layer.index is index and layer.live_count > most for layer in other.layers):
+                self._view = other
 
     def _keep_stamps(self, layer: Layer) -> None:
         try:
@@ -340,53 +369,52 @@ class Overlay:
 
     def _thin(self, view: View, cancel: threading.Event) -> bool:
         """Keep the stack small: one step of removing or joining layers."""
+        main = base_of(view)
+        if not main.index.is_on_disk():
+            return False  # a build will make another stack
         segments = [layer for layer in view.layers if _is_segment(layer)]
-        others = [layer for layer in view.layers if not _is_segment(layer)]
-        if len(others) > 1:
-            idle = [layer for layer in others if not layer.live_count]
-            if idle:
-                self._drop_layers(idle)
-                return True
+        gone = [
+            layer
+            for layer in view.layers
+            if not layer.index.is_on_disk() or not (_is_segment(layer) or layer is main or layer.live_count)
+        ]
+        if gone:  # removed by others, they cannot be joined; or bases that serve nothing any more
+            self._drop_layers(gone)
+            return True
         idle = [layer for layer in segments if not layer.live_count]
         if idle and len(segments) > self.policy.segments:
             self._remove(idle[-1:])  # the oldest; the newer ones may serve again after another switch
             return True
-        main = base_of(view)
-        beside = [layer for layer in view.layers if layer is not main and layer.live_count]
-        served = sum(layer.live_count for layer in beside)
+        # Only what has the frequent set of the base can be joined with it.
+        own = [
+            layer
+            for layer in view.layers
+            if np.array_equal(layer.index.frequent.bits, main.index.frequent.bits)
+        ]
+        served = sum(layer.live_count for layer in own if layer is not main)
         share = self.policy.segment_share * view.documents
         if served >= self.policy.segment_files and served > share:
-            self._join(view.layers, main, bases.compacted_name(self.root, self.root.head()), cancel)
+            self._join(own, bases.compacted_name(self.root, self.root.head()), cancel)
         elif len(segments) > self.policy.segments:
-            self._join(segments, main, bases.new_segment_name(self.root), cancel)
+            foreign = [layer for layer in segments if not any(layer is other for other in own)]
+            if foreign:
+                self._remove(foreign)  # their files are hot then, and become another segment
+            else:
+                self._join(segments, bases.new_segment_name(self.root), cancel)
         else:
             return False
         return True
 
-    def _join(self, layers: Sequence[Layer], main: Layer, name: str, cancel: threading.Event) -> None:
-        """Put one index in the place of ``layers``.
-
-        Those whose frequent set is not that of the base ``main`` cannot be joined with others: they are
-        removed, and their files, hot then, become another segment.
-        """
-        frequent = main.index.frequent.bits
-        joined = [layer for layer in layers if np.array_equal(layer.index.frequent.bits, frequent)]
-        foreign = [layer for layer in layers if not any(layer is other for other in joined)]
-        if foreign:
-            self._remove(foreign)
-            return
-        try:
-            index = bases.store_of(self.root).merge(
-                name,
-                [Source(layer.index, layer.live, layer.stamps) for layer in joined],
-                commit=self.root.head(),
-                stamps_key=bases.key_of(self.root),
-                workers=self._workers,
-                cancel=cancel,
-            )
-        except SourceCorrupt as error:
-            self.drop(error.index, error)
-            return
+    def _join(self, joined: Sequence[Layer], name: str, cancel: threading.Event) -> None:
+        """Put one index in the place of several with the same frequent set."""
+        index = bases.store_of(self.root).merge(
+            name,
+            [Source(layer.index, layer.live, layer.stamps) for layer in joined],
+            commit=self.root.head(),
+            stamps_key=bases.key_of(self.root),
+            workers=self._workers,
+            cancel=cancel,
+        )
         new = bases.layer_with_stamps(self.root, index)
         log.info("joined %d indexes to %s", len(joined), name)
         gone = {id(layer.index) for layer in joined}
@@ -422,7 +450,8 @@ class Overlay:
         with self._lock:
             view = self._refreshed()
             # What changes from here on is in the next refresh.
-            self._view = view.restacked(change(view.layers), self._look(view.hot), anew=anew)
+            layers = _with_a_base(change(view.layers))
+            self._view = view.restacked(layers, self._look(view.hot), anew=anew)
 
 
 #: A file that cannot be relied on yet is looked at again after so many seconds.
@@ -431,6 +460,11 @@ _RACY_SECONDS = 3.0
 
 def _is_segment(layer: Layer) -> bool:
     return bases.is_segment(layer.index)
+
+
+def _with_a_base(layers: list[Layer]) -> list[Layer]:
+    """``layers``, or none where segments would be all: they alone would look like an index of everything."""
+    return [] if all(map(_is_segment, layers)) else layers
 
 
 def base_of(view: View) -> Layer:

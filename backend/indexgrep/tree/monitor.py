@@ -149,6 +149,8 @@ class Monitor:
         self._marked: deque[bytes] = deque()
         #: What ``wake`` writes to and ``wait`` reads from.
         self._bell, self._ring = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        #: Held by who waits.
+        self._waited_for = threading.Lock()
         self._forget()
 
     def _forget(self) -> None:
@@ -250,9 +252,9 @@ class Monitor:
         with self._lock:
             if self._closed:
                 return False
-            # Of its own, so that it stays what it is when a sweep puts another watch in place.
-            events = os.dup(self._notify.fileno()) if self._notify is not None else -1
-            bell = os.dup(self._bell)
+            self._waited_for.acquire()  # before anybody can release what is waited for
+            events = self._notify.fileno() if self._notify is not None else -1
+            bell = self._bell
         try:
             poll = select.poll()
             poll.register(bell, select.POLLIN)
@@ -264,15 +266,17 @@ class Monitor:
                     os.read(bell, 4096)
             return events in ready
         finally:
-            os.close(bell)
-            if events >= 0:
-                os.close(events)
+            self._waited_for.release()
 
     def wake(self) -> None:
         """End a ``wait``, or the next one."""
-        with self._lock, suppress(BlockingIOError):  # a full pipe will do as well
+        with self._lock:
             if not self._closed:
-                os.write(self._ring, b"\0")
+                self._ring_bell()
+
+    def _ring_bell(self) -> None:
+        with suppress(BlockingIOError):  # a full pipe will do as well
+            os.write(self._ring, b"\0")
 
     def drain(self) -> None:
         """Take the events that have come out of the kernel's bounded queue, for the next refresh.
@@ -292,12 +296,15 @@ class Monitor:
             self._closed = True
             self._release()
             self._forget()
-            with suppress(BlockingIOError):
-                os.write(self._ring, b"\0")  # whoever waits has a descriptor of its own
             os.close(self._ring)
             os.close(self._bell)
 
     def _release(self) -> None:
+        """Give back the watches, once nobody waits for their events."""
+        if not self._waited_for.acquire(blocking=False):
+            self._ring_bell()
+            self._waited_for.acquire()
+        self._waited_for.release()  # nobody begins to wait while the lock is held
         if self._notify is not None:
             self._notify.close()
             self._notify = None
