@@ -495,6 +495,18 @@ def test_the_keeper_does_all_this_by_itself(tree: Path, open_session: Open, rg: 
     agree(session, rg, tree)
 
 
+def test_after_a_build_the_keeper_indexes_what_stays_hot(tree: Path, open_session: Open, rg: str) -> None:
+    """Changed files are in the base as they were committed: nobody touches them, and no event comes."""
+    session = open_session(tree, build=True, keep=True)
+    shutil.rmtree(cache_dir())
+    write(tree, "src/file01.txt", "src/file02.txt", "src/file03.txt", text="new thing in {}")
+    age()
+    eventually(lambda: session.status()["index"]["state"] == "stale")
+    session.build(force=True)
+    eventually(lambda: layers(session) == [("segment", 3), ("base", 17)])
+    agree(session, rg, tree)
+
+
 def test_an_index_in_use_stays_used(tree: Path, open_session: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that it is not the first to go when the cache is full."""
     monkeypatch.setattr("indexgrep.overlay.keeper._TOUCH_S", 0.0)

@@ -52,3 +52,26 @@ def test_a_build_that_fails_is_not_tried_again_and_again() -> None:
                 assert peer.call("ping") == (None, "pong")
                 time.sleep(0.03)
         assert session.builds == 1
+
+
+def test_a_build_that_failed_is_tried_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that was killed, a cache that was removed: nothing that need last."""
+    monkeypatch.setattr("indexgrep.server.service._RETRY_S", (0.1,))
+
+    class FailingOnce(FakeSession):
+        def build(self, *arguments: object) -> None:  # type: ignore[override]
+            self.builds += 1
+            if self.builds == 1:
+                raise IndexFault("a build worker ended by SIGKILL")
+            self.state = "ready"
+
+    session = FailingOnce(state="absent")
+    with running_server(session) as running:
+        eventually(lambda: session.builds == 1)
+        with Peer(running.path) as peer:
+
+            def asked_again() -> bool:
+                assert peer.call("ping") == (None, "pong")
+                return session.builds == 2
+
+            eventually(asked_again)

@@ -165,7 +165,7 @@ class Overlay:
                 self.fault = f"the index could not be built: {error.message}"
                 raise
             self.fault = ""
-            self._settled = None
+            self._settled, self._hashed = None, {}
             self._install(lambda layers: [*filter(_is_segment, layers), base])
             if progress is not None:
                 progress({"phase": "ready", "documents": base.documents})
@@ -452,6 +452,7 @@ class Overlay:
             # What changes from here on is in the next refresh.
             layers = _with_a_base(change(view.layers))
             self._view = view.restacked(layers, self._look(view.hot), anew=anew)
+        self.monitor.wake()  # the keeper, if this was not of its making
 
 
 #: A file that cannot be relied on yet is looked at again after so many seconds.

@@ -279,7 +279,9 @@ def _spawn(root: str, deadline: float, wait_open: bool, force_root: bool) -> dic
         if report is None:
             complaints.seek(0)
             text = complaints.read().decode(errors="replace").strip()
-            reason = text.splitlines()[-1] if text else "it did not answer in time"
+            late = time.monotonic() >= deadline
+            silent = "it did not answer in time" if late else "it ended before it was ready"
+            reason = text.splitlines()[-1] if text else silent
             return failure(ServerError(f"the server did not start: {reason}", f"See {runtime.log_path()}."))
     return report
 

@@ -51,6 +51,8 @@ _GOODBYE_S = 3.0
 _DRAIN_S = 0.5
 #: How often a server in use looks whether its index is worth renewing, in seconds.
 _RENEW_S = 30.0
+#: How long after a build that failed the next is tried: the first time, the second, and from then on.
+_RETRY_S = (5.0, 60.0, 600.0)
 #: Progress pushes come at most once in so many seconds, except when the phase changes.
 _PROGRESS_S = 0.1
 
@@ -90,7 +92,9 @@ class Server:
         self._stop: asyncio.Event
         self._stopping = False
         self._build: threading.Event | None = None
-        self._build_failed = False
+        #: How many builds have failed one after another, and when the next may be tried.
+        self._failures = 0
+        self._retry_at = 0.0
         self._tidied = 0.0
         self._looked_at_index = time.monotonic()
         self._progress: dict[str, Any] | None = None
@@ -131,7 +135,7 @@ class Server:
             session = await self._in_thread("open", self._open_session)
         except Exception as fault:
             error = fault if isinstance(fault, IndexGrepError) else internal_error(fault, "opening the index")
-            log.error("the session cannot be opened: %s", error.code)
+            log.error("the session cannot be opened: %s", error.message)
             self._give_up(error)
             if self._on_opened is not None:
                 self._on_opened(error)
@@ -182,7 +186,8 @@ class Server:
         """Build anew once the tree has moved far from the index; not again and again where that fails."""
         now = time.monotonic()
         used = self._last_active > self._looked_at_index
-        if not self._auto_build or self._build_failed or not used or now < self._looked_at_index + _RENEW_S:
+        early = now < max(self._looked_at_index + _RENEW_S, self._retry_at)
+        if not self._auto_build or not used or early:
             return
         self._looked_at_index = now
         if self._build is None and self._session.done() and self._session.exception() is None:
@@ -340,7 +345,7 @@ class Server:
         session = await asyncio.shield(self._session)
         if not force and self._build is None:
             status = await self._in_thread("status", session.status)
-            if status.get("index", {}).get("state") == "ready":
+            if status.get("index", {}).get("state") == "ready" and not status.get("hot"):
                 return {"started": False, "reason": "fresh"}
         if self._build is not None:
             return {"started": False, "reason": "running"}
@@ -362,13 +367,15 @@ class Server:
         self._build = None
         self.touched()
         error = build.exception()
-        self._build_failed = error is not None
+        self._failures = 0 if error is None else self._failures + 1
+        if self._failures:
+            self._retry_at = time.monotonic() + _RETRY_S[min(self._failures, len(_RETRY_S)) - 1]
         if error is None:
             self._broadcast({**(self._progress or {}), **self._outcome, "phase": "ready"})
         elif not isinstance(error, Cancelled):
             if not isinstance(error, IndexGrepError):
                 error = internal_error(error, "building the index")
-            log.error("the index could not be built: %s", error.code)
+            log.error("the index could not be built: %s", error.message)
             self._broadcast({"phase": "failed", "error": error.to_wire()})
 
     def _report(self, state: dict[str, Any]) -> None:
