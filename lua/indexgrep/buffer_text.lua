@@ -65,6 +65,36 @@ local function is_void(buf)
   end)
 end
 
+--- Lines of a buffer as one text. Neovim joins them: as many strings as a buffer has lines, again and again,
+--- would make Lua's table of strings grow and shrink, and that holds the editor for longer than the rest.
+---@param buf integer
+---@param first integer from 0
+---@param last integer exclusive
+---@param newline string
+---@return string
+local function lines_of(buf, first, last, newline)
+  local text = vim.fn.eval(('join(getbufline(%d, %d, %d), "\\n")'):format(buf, first + 1, last))
+  local feeds
+  if newline == "\r" then
+    -- A line feed is only a character in such a file; a carriage return in the buffer stands for it.
+    feeds = select(2, text:gsub("\n", "\n"))
+    text = text:gsub("[\r\n]", { ["\r"] = "\n", ["\n"] = "\r" })
+  else
+    text, feeds = text:gsub("\n", newline)
+  end
+  if feeds == last - first - 1 then
+    return text
+  end
+  -- There are NUL bytes, which are line feeds in that text.
+  local lines = api.nvim_buf_get_lines(buf, first, last, false)
+  if newline == "\r" then
+    for index, line in ipairs(lines) do
+      lines[index] = line:gsub("\r", "\n")
+    end
+  end
+  return table.concat(lines, newline)
+end
+
 --- Reads one buffer, as it is when the reading begins.
 ---@class indexgrep.TextReader
 ---@field stamp string the buffer's when the reading began
@@ -101,18 +131,11 @@ end
 ---@private
 function Reader:take()
   local last = math.min(self.at + LINES, self.lines)
-  local lines = api.nvim_buf_get_lines(self.buf, self.at, last, false)
-  self.at = last
+  local text = lines_of(self.buf, self.at, last, self.newline)
   if last < self.lines or self.has_end then
-    table.insert(lines, "")
+    text = text .. self.newline
   end
-  if self.newline == "\r" then
-    -- A line feed is only a character in such a file; a carriage return in the buffer stands for it.
-    for index, line in ipairs(lines) do
-      lines[index] = line:gsub("\r", "\n")
-    end
-  end
-  local text = table.concat(lines, self.newline)
+  self.at = last
   if self.encoding then
     local result = encoding.convert(text, self.encoding)
     if not result then

@@ -469,6 +469,11 @@ def test_a_large_buffer_comes_in_parts_and_only_for_a_search(nvim: str, root: Pa
         assert held(root) == 0
         assert found(vim, "needle") == [("large.txt [+]", 150_000, "the needle\n")]
         assert len(search(vim, "^a line of some length, [0-9]+$", limit=10)["lines"]) == 10
+        # It is not held when it is outdated either.
+        assert seen_by_others(root, "the needle") == [("large.txt", "buffer")]
+        vim.keys("ccchanged<Esc>")
+        vim.wait(lambda: held(root) == 0)
+        assert len(found(vim, "the needle|^changed")) == 2
         vim.lua("vim.api.nvim_buf_set_lines(0, 0, -1, false, { ('x'):rep(9 * 1024 * 1024) .. 'needle' })")
         assert [(path, number) for path, number, _ in found(vim, "xneedle$")] == [("large.txt [+]", 1)]
 

@@ -214,9 +214,30 @@ def test_a_refusal_is_told_once_and_tried_again_when_others_are_gone(nvim: str, 
 
 
 def test_a_fault_in_sending_takes_no_search_away(nvim: str, short_tmp: Path) -> None:
-    with told(nvim, short_tmp) as vim:
-        vim.editor.lua("require('indexgrep.buffer_text').reader = function() error('oops') end")
+    """The old text does not stay with the server either."""
+    fail = "require('indexgrep.buffer_text').reader = function() error('oops') end"
+    with told(nvim, short_tmp, pause_ms=100_000) as vim:
         vim.editor.lua(SET, "x")
-        assert vim.search() == [("search", "foo")]
+        assert vim.search() == [("buffer", ["a.c", "x\n", False]), ("search", "foo")]
+        vim.editor.lua(fail)
+        vim.editor.lua(SET, "y")
+        assert vim.search() == [("changed", ["a.c"]), ("buffer_gone", ["a.c"]), ("search", "foo")]
         assert len(vim.editor.notices()) == 1
-        assert "unsaved changes may not be searched" in vim.editor.notices()[0]
+        assert "unsaved changes are not searched: " in vim.editor.notices()[0]
+        assert "oops" in vim.editor.notices()[0]
+
+
+def test_what_was_interrupted_is_tried_again(nvim: str, short_tmp: Path) -> None:
+    interrupted = """
+    local eval = vim.fn.eval
+    vim.fn.eval = function(...)
+      vim.fn.eval = eval
+      error('Keyboard interrupt')
+    end
+    """
+    with told(nvim, short_tmp, pause_ms=100_000) as vim:
+        vim.search()
+        vim.editor.lua(interrupted)
+        vim.editor.lua(SET, "x")
+        assert vim.search() == [("buffer", ["a.c", "x\n", False]), ("search", "foo")]
+        assert vim.editor.notices() == []
