@@ -8,7 +8,7 @@ queries      what is asked
 measure      wall time, CPU time and memory of a whole process tree; medians
 peers        the other tools: how each builds, answers and is cleaned up after
 ours         indexgrep's server: build, index sizes, answers over the socket, memory
-editor       Neovim: from the command to results on the screen
+editor       Neovim: from the command to results on the screen; what typing and saving wait for
 changing     a copy of the corpus with a second commit, for what changes files
 outside      another process that edits files
 stage        that copy with a server on it, ripgrep and the outside process

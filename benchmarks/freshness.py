@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from . import edits, life, report, switch
+from . import editor, edits, life, report, switch
 from .figures import Measured
 from .queries import LINUX, Query
 from .stage import Scale, Stage
@@ -23,6 +23,7 @@ MEASURES: dict[str, Callable[[Stage, Measured], None]] = {
     "fresh: switch": switch.switch,
     "fresh: another worktree": switch.another_worktree,
     "fresh: cold": life.cold,
+    "fresh: typing and saving": editor.typing_and_saving,
 }
 
 

@@ -45,6 +45,9 @@ class Scale:
     while_off: int = 100
     #: Queries asked before memory is looked at.
     queries: int = 200
+    #: Keys typed, and saves, in each of the editor's buffers.
+    keys: int = 120
+    saves: int = 25
     #: Rounds of what is slow (a start, a sweep).
     rounds: int = 5
     #: How long anything may take that is waited for, in seconds.
