@@ -249,6 +249,8 @@ class Summary:
     matches: int = 0
     bytes_searched: int = 0
     errors: int = 0
+    #: Files that were there when the search began, and not any more when they were to be read.
+    vanished: int = 0
     #: False when the answer is cut; ``reason`` is then ``limit``, ``timeout`` or ``cancelled``.
     complete: bool = True
     reason: str = ""

@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 
 from indexgrep.errors import Cancelled, IndexFault, PatternError, RootError
+from indexgrep.match import pool
 from indexgrep.overlay import bases
 from indexgrep.request import SearchRequest
-from indexgrep.search import Session
+from indexgrep.search import Session, running
 from support.hostile import build_hostile
 from support.oracle import ask_ripgrep, difference, records
 from support.privileges import bound_by_permissions, unprivileged
@@ -400,6 +401,70 @@ def test_a_root_that_vanishes_is_an_error_not_an_empty_answer(repository: Path, 
         found(session, "needle")
     repository.with_name("elsewhere").rename(repository)
     assert found(session, "needle_one") == [("readme.md", 1), ("src/main.c", 3)]
+
+
+# Files that come and go while a search runs
+
+
+def during_the_search(monkeypatch: pytest.MonkeyPatch, *changes: Callable[[], object]) -> None:
+    """Have the changes made when the tree has been looked at and no file has been read, one a look."""
+    left = list(changes)
+
+    def search_files(*arguments: object, **options: object) -> object:
+        if left:
+            left.pop(0)()
+        return pool.search_files(*arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(running, "search_files", search_files)
+
+
+def test_a_file_that_is_renamed_during_a_search_is_not_missed(
+    repository: Path, open_session: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = open_session(repository, build=True)
+    deep, moved, again = (repository / "src" / name for name in ("deep", "moved", "again"))
+    (repository / "readme.md").unlink()
+    during_the_search(monkeypatch, lambda: deep.rename(moved), lambda: moved.rename(again))
+    search = session.search(SearchRequest(("needle_two",)))
+    assert [file.path for batch in search for file in batch] == ["src/again/other.c"]
+    assert (search.summary.vanished, search.summary.errors) == (0, 0)
+    assert search.summary.documents == 42
+    during_the_search(monkeypatch, lambda: again.rename(deep))
+    search = session.search(SearchRequest(("needle_(one|two)",)))
+    assert [file.path for batch in search for file in batch] == ["src/main.c"]
+    assert search.summary.vanished == 1  # the answer may lack something, and says so
+
+
+def test_a_file_that_is_removed_during_a_search_has_no_text(
+    repository: Path, open_session: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = open_session(repository, build=True)
+    during_the_search(monkeypatch, (repository / "readme.md").unlink)
+    search = session.search(SearchRequest(("about needles",)))
+    assert list(search) == []
+    assert (search.summary.complete, search.summary.errors) == (True, 0)
+
+
+def test_a_file_that_is_made_anew_while_it_is_to_be_read_is_searched(
+    repository: Path, open_session: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As git does: the old file is removed, then the new one written."""
+    session = open_session(repository, build=True)
+    readme = repository / "readme.md"
+    away = repository.with_name("away")
+
+    real_stat = os.stat
+
+    def stat(path: object, **options: object) -> os.stat_result:
+        if path == os.fsencode(readme) and away.exists():
+            away.rename(readme)
+        return real_stat(path, **options)  # type: ignore[call-overload, no-any-return]
+
+    during_the_search(monkeypatch, lambda: readme.rename(away))
+    monkeypatch.setattr(running.os, "stat", stat)
+    search = session.search(SearchRequest(("about needles",)))
+    assert [(file.path, file.error) for batch in search for file in batch] == [("readme.md", None)]
+    assert (search.summary.errors, search.summary.vanished) == (0, 0)
 
 
 # The index

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
+from ..errors import os_error
 from ..match import Matcher
 from ..match.pool import Pool, search_files, searched_in
 from ..request import FileResult, Summary
@@ -17,6 +20,12 @@ from ..request import FileResult, Summary
 _BATCH_LINES = (1, 100, 1000)
 #: ... or when so many seconds have passed since the one before.
 _BATCH_SECONDS = 0.02
+
+#: What reading says of a file that was there when the search began, and is not any more, or was not for a
+#: moment: git, for one, removes a file before it writes the new one.
+_ABSENT = frozenset(os_error(OSError(code, "")) for code in (errno.ENOENT, errno.ENOTDIR, errno.EISDIR))
+#: How often a file that comes and goes is read, and a tree in which files move is searched for nothing.
+_ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
@@ -39,6 +48,10 @@ class Search:
     """One search, as an iterator over batches of ``FileResult`` in the order of ``rg --sort path``.
 
     ``summary`` is complete once the iteration has ended. ``close`` ends it early.
+
+    A file that is removed while the search runs has no text to miss, unless that is elsewhere by now: a file
+    that is renamed may be in neither place when it is looked at. So the summary counts those that vanished,
+    and before it says that nothing matches the tree is searched again.
     """
 
     def __init__(
@@ -76,6 +89,11 @@ class Search:
                 self._cut("limit")
             elif self._request.max_count != 0:
                 yield from self._batches(planned)
+                for _ in range(1, _ATTEMPTS):
+                    if not self.summary.vanished or self.summary.matched_files or self._stopped():
+                        break
+                    self.summary.documents = self.summary.vanished = 0
+                    yield from self._batches(self._plan(self.summary))
         finally:
             now = time.monotonic()
             self.summary.elapsed["match"] = (now - matching) * 1000
@@ -153,20 +171,30 @@ class Search:
                     return
                 self.summary.verified = searched_in(number, len(planned.candidates))
                 for result in batch:
-                    if result.error is not None and self._vanished(result.path, planned):
-                        continue
-                    self.summary.bytes_searched += result.bytes_searched
-                    yield result
+                    for seen in self._seen_again(result, planned):
+                        self.summary.bytes_searched += seen.bytes_searched
+                        yield seen
             self._stopped()  # the batches end early too
         finally:
             batches.close()
 
-    def _vanished(self, path: str, planned: Plan) -> bool:
-        """Whether a file was removed after the search began: then it has no text to miss."""
-        name = os.fsencode(path)
-        if name in planned.explicit or name in planned.texts:
-            return False
-        return not os.path.lexists(os.path.join(self._root, name))
+    def _seen_again(self, result: FileResult, planned: Plan) -> list[FileResult]:
+        """What a file answers that was absent when it was read, if it is there again; else ``result``."""
+        name = os.fsencode(result.path)
+        found = [result]
+        for _ in range(_ATTEMPTS):
+            absent = len(found) == 1 and found[0].error in _ABSENT
+            if not absent or name in planned.explicit or name in planned.texts:
+                break
+            try:
+                there = stat.S_ISREG(os.stat(os.path.join(self._root, name)).st_mode)
+            except OSError:
+                there = False
+            if not there:
+                self.summary.vanished += 1
+                return []
+            found = [one for batch in search_files(self._matcher, [name], root=self._root) for one in batch]
+        return found
 
 
 def _first(result: FileResult, limit: int) -> FileResult:
