@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, NoReturn
 
 from . import __version__, runtime
-from .errors import IndexGrepError, ServerError, UsageError
+from .errors import IndexGrepError, RootError, ServerError, UsageError
 from .request import FileResult, Line, SearchRequest, Summary
 from .server import lifecycle, protocol
 
@@ -221,6 +221,12 @@ class Client:
                     ) from error
             if time.monotonic() > deadline:
                 raise ServerError(f"the server for {self.root} goes as soon as it comes", self._log_hint())
+            root = lifecycle.worktree(self.root)
+            if root != self.root:  # a server for that one would not be found here
+                raise RootError(
+                    f"{self.root} is not the top of a tree any more: it belongs to {root}",
+                    "Search that one.",
+                )
             lifecycle.ensure_server(
                 self.root, max(deadline - time.monotonic(), 1.0), force_root=self._force_root
             )

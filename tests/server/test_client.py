@@ -113,6 +113,23 @@ def test_a_missing_root(root: Path) -> None:
         Client(root / "nowhere")
 
 
+@pytest.mark.parametrize("become", ["a directory of another tree", "a file"])
+def test_a_root_that_is_none_any_more(root: Path, become: str) -> None:
+    """Its old server is gone, and a new one would be that of the tree above, which nobody has asked for."""
+    inside = root / "inside"
+    (inside / ".git").mkdir(parents=True)
+    with Client(inside) as client:
+        lifecycle.stop_server(inside)
+        (inside / ".git").rmdir()
+        (root / ".git").mkdir()
+        if become == "a file":
+            inside.rmdir()
+            inside.touch()
+        with pytest.raises(RootError, match=f"not the top of a tree any more: it belongs to {root}"):
+            list(client.search("files=1"))
+    assert lifecycle.server_status(root) is None
+
+
 def test_without_start_there_must_be_a_server(root: Path) -> None:
     with pytest.raises(ServerError, match="no indexgrep server") as caught:
         Client(root, start=False)
