@@ -29,7 +29,7 @@ from ..errors import Cancelled, IndexFault, IndexLocked
 from ..index.format import POSTINGS
 from ..index.reader import Index
 from ..index.stamps import read_stamps, stamps_path
-from ..index.store import SEGMENT, Store, Stored, find_commit
+from ..index.store import SEGMENT, Store, Stored, find_commit, listing
 from ..index.workers import Workers
 from ..runtime import root_key
 from ..tree.commit import Blobs, distance, head_commit
@@ -181,6 +181,16 @@ def _ranked(root: Root, bases: list[Stored]) -> Iterator[Stored]:
     yield from _of_other_clones(root, head)
     yield from (one for _, one in apart if one in known)
     yield from (one for _, one in apart)
+    yield from _near_of_other_clones(root, head)
+
+
+def _near_of_other_clones(root: Root, head: str) -> Iterator[Stored]:
+    """Bases near HEAD that another repository's folder has: the one, say, that this clone used before HEAD
+    moved."""
+    own = store_of(root).directory
+    others = [one for one in listing() if one.directory.parent != own and _may_be_base(root, one)]
+    others.sort(key=lambda one: (not _has_stamps(root, one), -one.used))
+    yield from (one for far, one in _by_distance(root, head, others) if far <= _NEAR * one.documents)
 
 
 def _by_distance(root: Root, head: str, bases: list[Stored]) -> list[tuple[float, Stored]]:
