@@ -302,7 +302,7 @@ def wrong(session: Session, rg: str, top: Path, copy: Path, request: SearchReque
     files = [relative(file, top) for batch in search for file in batch if file.error is None]
     files = [file for file in files if not file.path.startswith(UNSURE)]
     asked = located(request, copy)
-    if len(request.paths) > 1:  # answers come target by target
+    if len(request.paths) > 1 or request.paths[:1] == ("{out}",):  # target by target; in absolute order
         files.sort(key=lambda file: os.fsencode(file.path).split(b"/"))
     found = ""
     for _ in range(TRIES):

@@ -785,6 +785,17 @@ def test_marking_never_waits_for_a_refresh(watcher: Consumer, top: Path) -> None
     assert list(watcher.refresh().changed) == [b"e.txt"]
 
 
+def test_too_many_marks_are_one_sweep(watcher: Consumer, top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(monitor_module, "_MAX_MARKED", 3)
+    write(top / "e.txt", "changed\n")
+    deaf(watcher)
+    for number in range(5):
+        watcher.monitor.mark([b"e.txt", b"%d" % number])
+        assert len(watcher.monitor._marked) <= 3
+    assert watcher.check().full
+    assert not watcher.check().full
+
+
 def test_marks_of_unwanted_and_outside_names_do_no_harm(watcher: Consumer, top: Path) -> None:
     write(top / ".ignore", "build/\n")
     write(top / "build/made.c")

@@ -73,6 +73,8 @@ _READ_SIZE = 1 << 18
 #: Files with several hard links that are compared at each refresh (1.5 µs each); with more, every refresh
 #: sweeps.
 _MAX_LINKED = 5_000
+#: Paths marked between two refreshes; with more, the next refresh sweeps.
+_MAX_MARKED = 10_000
 
 
 @dataclass(frozen=True)
@@ -223,6 +225,9 @@ class Monitor:
         in the universe or not.
         """
         self._marked.extend(paths)
+        if len(self._marked) > _MAX_MARKED:
+            self._marked.clear()
+            self._marked.append(b"")  # the root: everything
 
     def refresh(self) -> Refresh:
         """The changes since the last refresh, everything at the first.
@@ -383,8 +388,11 @@ class Monitor:
 
     def _take_marked(self) -> None:
         """Make what was marked dirty: the name itself, or the one above it that a known directory has."""
-        while self._marked:
-            path = self._marked.popleft()
+        while True:
+            try:
+                path = self._marked.popleft()
+            except IndexError:
+                return
             directory, _, name = path.rpartition(b"/")
             directory += b"/" if directory else b""
             if (name in MARKER_NAMES and directory in self._nodes) or not _is_plain(path):
