@@ -188,3 +188,39 @@ def test_the_server_is_gone_with_its_last_word(repository: Path) -> None:
     client.shutdown()
     with pytest.raises(ServerError, match="no indexgrep server"):
         Client(repository, start=False)
+
+
+def test_unsaved_text_is_found_as_it_is_once_saved(repository: Path, rg: str) -> None:
+    """Typed, saved, told or not: at every moment the answer is what ripgrep finds once all is written."""
+    (repository / ".gitignore").write_text("*.log\n/build/\n")
+    (repository / "d3" / "file10.py").unlink()
+    texts = {
+        "d0/file0.py": b"class Changed:\n    pass\n",
+        "d1/file1.py": b"",
+        "d2/added.py": b"class Added:\r\n    pass\r\n",
+        "d3/file10.py": b"class Again: pass\n",
+        "new/deep/added.py": b"class Deep:\n",
+        "new.log": b"class Ignored:\n",
+        "build/made.py": b"class Ignored:\n",
+        ".hidden.py": b"class Hidden:\n",
+    }
+    pattern, scopes = "^class [A-Z]", ({}, {"hidden": True}, {"no_ignore": True}, {"globs": ("new*",)})
+    flags = ([], ["--hidden"], ["--no-ignore"], ["-gnew*"])
+    with Client(repository) as client:
+        client.index()
+        for tick, (path, text) in enumerate(texts.items()):
+            client.set_buffer(repository / path, tick, text)
+        unsaved = [_ours(client, pattern, buffers="own", **scope) for scope in scopes]
+        before = _ours(client, pattern)
+        for path, text in texts.items():
+            (repository / path).parent.mkdir(parents=True, exist_ok=True)
+            (repository / path).write_bytes(text)
+        saved = [_theirs(rg, repository, *flag, pattern) for flag in flags]
+        assert unsaved == saved
+        assert before != saved[0]
+        # The editor has not said yet that it saved; then it has.
+        assert [_ours(client, pattern, buffers="own", **scope) for scope in scopes] == saved
+        client.changed([repository / path for path in texts])
+        client.drop_buffers([repository / path for path in texts])
+        for buffers in ("own", "none"):
+            assert [_ours(client, pattern, buffers=buffers, **scope) for scope in scopes] == saved

@@ -64,7 +64,7 @@ class Shadows:
 
     def seen(self, target: Target) -> Target:
         """``target`` as if the buffers had been written: what is missing may be there."""
-        if target.kind != "missing" or not self._buffers:
+        if target.kind != "missing" or not self._buffers or b"\0" in target.name:
             return target
         real = self._real(target)
         if real in self._buffers:
