@@ -6,6 +6,9 @@ BENCH_REPO ?=
 QUERIES ?=
 RUNS ?= 5
 PYTEST_ARGS ?=
+SECONDS ?= 600
+STEPS ?= 0
+SEED ?=
 
 # What the user types reaches the programs as data: literally (a `$` starts no Make variable) and through the
 # environment (a quote is nothing to the shell).
@@ -18,7 +21,7 @@ PYTHON_SOURCES := backend rplugin tests tools benchmarks
 LUA_SOURCES := $(wildcard lua plugin tests/nvim tools/run.lua)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help run test lint format bench clean
+.PHONY: help run test lint format bench soak clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -45,6 +48,9 @@ format: $(VENV)/.dev ## rewrite the sources as the linters want them
 
 bench: $(VENV)/.bench ## compare with other tools on the Linux source: BENCH_REPO=, QUERIES= (a regex on their names, or `fresh`), RUNS=
 	$(BIN)/python -m benchmarks
+
+soak: $(VENV)/.dev ## change small trees at random and kill servers, comparing answers with ripgrep's: SECONDS=, STEPS=, SEED=
+	cd tests && $(CURDIR)/$(BIN)/python -m model.soak --seconds $(SECONDS) --steps $(STEPS) $(if $(SEED),--seed $(SEED))
 
 clean: ## remove what make and the tools made here; indexes in the cache folder stay
 	rm -rf $(VENV) build backend/*.egg-info tools/node_modules bench-results

@@ -11,6 +11,7 @@ from typing import Any
 import msgpack
 import pytest
 
+from indexgrep.errors import Cancelled
 from indexgrep.fold import fold
 from indexgrep.index import Workers
 from indexgrep.index.worker import Worker
@@ -22,7 +23,8 @@ class WorkerHere:
 
     size = 1
 
-    def __init__(self) -> None:
+    def __init__(self, cancel: threading.Event | None = None) -> None:
+        self._cancel = cancel or threading.Event()
         self._progress: list[tuple[int, int]] = []
         self._worker = Worker(self._send)
 
@@ -30,6 +32,8 @@ class WorkerHere:
         self._progress.append(tuple(message["progress"]))
 
     def _do(self, task: dict[str, Any]) -> dict[str, Any]:
+        if self._cancel.is_set():
+            raise Cancelled("the build was cancelled")
         fields = msgpack.unpackb(msgpack.packb(task))  # as it would arrive
         return msgpack.unpackb(msgpack.packb(getattr(self._worker, fields.pop("task"))(**fields)))  # type: ignore[no-any-return]
 
@@ -52,7 +56,7 @@ class WorkersHere(Workers):
 
     @contextlib.contextmanager
     def job(self, count: int, place: Path, cancel: threading.Event | None = None) -> Iterator[Any]:
-        yield WorkerHere()
+        yield WorkerHere(cancel)
 
 
 @pytest.fixture

@@ -1,0 +1,57 @@
+"""Random changes of a small tree, with searches between: every answer is ripgrep's.
+
+The runs are the same every time. ``make soak`` has others, for as long as one likes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from .arena import arena
+from .asking import Tally
+from .machine import Kind, draw, reduced, run
+
+#: Steps in each run.
+STEPS = 40
+
+
+@dataclass
+class Few:
+    """So many runs of one kind."""
+
+    kind: Kind
+    runs: int
+
+
+KINDS = {
+    "plain-sweep": Few(Kind(git=False, watch=False), 10),
+    "plain-watch": Few(Kind(git=False, watch=True), 14),
+    "git-sweep": Few(Kind(git=True, watch=False), 16),
+    "git-watch": Few(Kind(git=True, watch=True), 22),
+    "git-watch-keep": Few(Kind(git=True, watch=True, keep=True), 12),
+}
+
+
+@pytest.fixture
+def base() -> Iterator[Path]:
+    with arena() as directory:
+        yield directory
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_every_answer_is_ripgreps(name: str, base: Path, rg: str) -> None:
+    few, tally = KINDS[name], Tally()
+    for seed in range(few.runs):
+        steps = draw(Random(f"{name} {seed}"), STEPS, few.kind)
+        fault = run(steps, base, rg, tally)
+        if fault is not None:
+            raise reduced(lambda fewer: run(fewer, base, rg, tally), fault) from None
+    # It was a test of something.
+    assert tally.searches > 50 * few.runs
+    assert tally.ruled_out > tally.searches / 3
+    assert tally.layered > few.runs / 2
