@@ -265,7 +265,8 @@ def test_root_replaced(tree: Served, base: Path) -> None:
     assert tree.pid != old
     shutil.rmtree(tree.root)
     tree.root.write_text("int a_file_now;\n")
-    with pytest.raises(RootError, match="not the top of a tree any more"):
+    # Said by the client, or by a server that has not noticed: the file may have the directory's number.
+    with pytest.raises(RootError, match=r"not the top of a tree any more|Not a directory"):
         tree.paths("word_017")
     assert lifecycle.server_status(base) is None  # nobody has asked for that directory
     tree.root.unlink()
