@@ -149,18 +149,18 @@ class Stage:
     ) -> tuple[float, list[dict[str, float]]]:
         """Watch the selective query until it has its normal speed again.
 
-        Returns the seconds from ``since`` (``perf_counter``) to the first of two looks in a row that are
-        normal, infinite when patience ends before, and all that was seen. The fastest search of a look
+        Returns the seconds from ``since`` (``perf_counter``) to the end of the first of two looks in a row
+        that are normal, infinite when patience ends before, and all that was seen. The fastest search of a look
         counts: files that every search must read show in all of them, what else the machine does in some.
         """
         seen: list[dict[str, float]] = []
         reached: float | None = None
         row = 0
         while row < _IN_A_ROW:
-            at = time.perf_counter() - since
-            if at > self.scale.patience_s:
+            if time.perf_counter() - since > self.scale.patience_s:
                 return float("inf"), seen
             times, summary = self._sample(client or self.ours.client, _SAMPLE)
+            at = time.perf_counter() - since
             seen.append(
                 {
                     "at_s": at,
