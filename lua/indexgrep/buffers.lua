@@ -62,6 +62,9 @@ local ATTEMPTS = 3
 local ledgers = {} ---@type table<indexgrep.Session, indexgrep.Ledger>
 local jobs = {} ---@type indexgrep.BufferJob[]
 local working = false
+--- Roots whose server went away. Others may start another at any time, and ask it for the unsaved buffers of
+--- all its clients.
+local lost = {} ---@type table<string, true>
 --- Buffers that changed since they were last looked at.
 local touched = {} ---@type table<integer, true>
 --- When each buffer was last seen to change, in order: the later of two buffers of one file counts.
@@ -392,6 +395,10 @@ local listen ---@type fun()
 --- Sends what changed since the last pause.
 local function on_pause()
   touched_since = nil
+  for root in pairs(lost) do
+    -- Starts none; where one runs, `M.opened` sends it everything.
+    require("indexgrep.rpc").open(root, false, function() end)
+  end
   if next(ledgers) == nil then
     touched = {}
     return
@@ -531,10 +538,11 @@ end
 --- A session with a server has begun: it gets the unsaved buffers, and hears of all that becomes of them.
 ---@param session indexgrep.Session
 function M.opened(session)
-  if next(ledgers) == nil then
+  if not group then
     pause_ms = require("indexgrep.config").get().unsaved_debounce_ms
     create_autocommands()
   end
+  lost[session.root] = nil
   ledgers[session] = { session = session, held = {}, paths = {} }
   local modified = {}
   for _, buf in ipairs(api.nvim_list_bufs()) do
@@ -555,14 +563,12 @@ function M.opened(session)
   end
 end
 
---- The session is over: its server knows nothing of this editor any more.
+--- The session is over: its server knows nothing of this editor any more. The next is told at the next pause
+--- in typing, if it runs by then, else before the next search.
 ---@param session indexgrep.Session
 function M.closed(session)
   ledgers[session] = nil
-  if next(ledgers) == nil and group then
-    api.nvim_del_augroup_by_id(group)
-    group = nil
-  end
+  lost[session.root] = true
 end
 
 --- All unsaved buffers by the paths of their files.

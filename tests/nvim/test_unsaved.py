@@ -365,6 +365,17 @@ def test_others_see_what_is_typed_without_a_search(nvim: str, root: Path) -> Non
         vim.wait(lambda: seen_by_others(root, "later") == [("new.c", "buffer")])
 
 
+def test_a_server_that_others_started_after_a_kill_is_told_while_typing(nvim: str, root: Path) -> None:
+    with editor(nvim, root, "a.c") as vim:
+        vim.lua(SET, "needle one")
+        assert len(found(vim, "needle")) == 1
+        os.kill(lifecycle.server_status(root)["pid"], signal.SIGKILL)  # type: ignore[index]
+        lifecycle.ensure_server(root, 30)
+        vim.keys("Aneedle two<Esc>")
+        vim.wait(lambda: seen_by_others(root, "oneneedle two") == [("a.c", "buffer")])
+        assert vim.notices() == []
+
+
 def test_what_was_changed_before_the_first_search_is_sent_when_a_session_opens(nvim: str, root: Path) -> None:
     with editor(nvim, root, "a.c") as vim:
         vim.lua(SET, "needle")
@@ -387,9 +398,6 @@ def test_nothing_is_loaded_or_started_before_the_first_search(nvim: str, root: P
         assert len(found(vim, "needle")) == 1
         assert vim.lua(autocommands) > 0
         lifecycle.stop_server(root)
-        vim.wait(
-            lambda: not vim.lua("return (pcall(vim.api.nvim_get_autocmds, { group = 'indexgrep_buffers' }))")
-        )
         vim.keys("ccneedle 2<Esc>:write<CR>")
         vim.lua("vim.wait(100)")
         assert lifecycle.server_status(root) is None
