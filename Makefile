@@ -7,8 +7,9 @@ QUERIES ?=
 RUNS ?= 5
 PYTEST_ARGS ?=
 SECONDS ?= 600
-STEPS ?= 0
+STEPS ?=
 SEED ?=
+REPLAY ?=
 
 # What the user types reaches the programs as data: literally (a `$` starts no Make variable) and through the
 # environment (a quote is nothing to the shell).
@@ -49,8 +50,9 @@ format: $(VENV)/.dev ## rewrite the sources as the linters want them
 bench: $(VENV)/.bench ## compare with other tools on the Linux source: BENCH_REPO=, QUERIES= (a regex on their names, or `fresh`), RUNS=
 	$(BIN)/python -m benchmarks
 
-soak: $(VENV)/.dev ## change small trees at random and kill servers, comparing answers with ripgrep's: SECONDS=, STEPS=, SEED=
-	cd tests && $(CURDIR)/$(BIN)/python -m model.soak --seconds $(SECONDS) --steps $(STEPS) $(if $(SEED),--seed $(SEED))
+soak: $(VENV)/.dev ## change small trees at random and kill servers, comparing answers with ripgrep's: SECONDS=, STEPS=, SEED=, or REPLAY= (a file of steps)
+	@PYTHONPATH="tests:.$${PYTHONPATH:+:$$PYTHONPATH}" $(BIN)/python -m model.soak --seconds $(SECONDS) \
+		$(if $(STEPS),--steps $(STEPS)) $(if $(SEED),--seed $(SEED)) $(if $(REPLAY),--replay '$(REPLAY)')
 
 clean: ## remove what make and the tools made here; indexes in the cache folder stay
 	rm -rf $(VENV) build backend/*.egg-info tools/node_modules bench-results
