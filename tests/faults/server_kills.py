@@ -86,8 +86,8 @@ def live(world: World, server: ForkedServer, rng: Random, seconds: float) -> Non
 def kill_servers(world: World, rng: Random, times: int) -> set[str]:
     """Kill so many servers one after another, each over what the one before has left.
 
-    Every answer that they complete is right, and so are those of the session that looks after each. What
-    kinds of layers it met is returned.
+    Every answer that they complete is right, and so are those of the session that looks after each. Returns
+    what kinds of layers those met.
     """
     kinds = set()
     for number in range(times):

@@ -8,6 +8,8 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -52,8 +54,9 @@ def at_once(works: list[Callable[[], None]]) -> None:
     assert failed == [0] * len(works)
 
 
-def contend(world: World, session: Session, expected: Expected, rng: Random) -> None:
+def contend(world: World, root: Path, expected: Expected, rng: Random) -> None:
     """Build and maintain as if alone, and ask all the while."""
+    session = Session.open(str(root), policy=LOW, watch=rng.random() < 0.5)
     for _ in range(4):
         if rng.random() < 0.4:
             session.build(force=rng.random() < 0.5)
@@ -78,9 +81,7 @@ def test_sessions_of_one_worktree(world: World, monkeypatch: pytest.MonkeyPatch)
         expected = world.expected()
         at_once(
             [
-                lambda seed=10 * number + rival, expected=expected: contend(
-                    world, world.session(), expected, Random(seed)
-                )
+                partial(contend, world, world.tree.root, expected, Random(10 * number + rival))
                 for rival in range(RIVALS)
             ]
         )
@@ -111,9 +112,7 @@ def test_worktrees_and_clones(world: World, monkeypatch: pytest.MonkeyPatch) -> 
         everything = [oracle.words() for oracle in oracles]
         at_once(
             [
-                lambda tree=tree, expected=expected, number=number: contend(
-                    world, Session.open(str(tree.root), policy=LOW), expected, Random(number)
-                )
+                partial(contend, world, tree.root, expected, Random(number))
                 for tree, expected in zip(trees, everything, strict=True)
             ]
         )

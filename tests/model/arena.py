@@ -16,7 +16,7 @@ from support.indexing import WorkersHere
 
 @contextlib.contextmanager
 def arena() -> Iterator[Path]:
-    """An empty directory, in memory if that can be had; builds are done in this process, and not synced."""
+    """An empty directory, in memory where that can be had. Builds are done in this process, not synced."""
     memory = "/dev/shm"
     directory = Path(tempfile.mkdtemp(prefix="ig-", dir=memory if os.access(memory, os.W_OK) else None))
     home = directory / "home"
@@ -36,12 +36,16 @@ def arena() -> Iterator[Path]:
     try:
         with contextlib.ExitStack() as patches:
             patches.enter_context(mock.patch.dict(os.environ, environment))
-            patches.enter_context(mock.patch.object(Workers, "job", WorkersHere.job))
-            patches.enter_context(
-                mock.patch.object(worker, "TABLE_BITS", 17)
-            )  # less memory to fill, as with the next
-            patches.enter_context(mock.patch.object(worker, "RUN_POSTINGS", 1 << 17))
-            patches.enter_context(mock.patch.object(os, "fsync", return_value=None))
+            for place, name, value in (
+                (Workers, "job", WorkersHere.job),
+                (worker, "TABLE_BITS", 17),  # less memory to fill, as with the next
+                (worker, "RUN_POSTINGS", 1 << 17),
+                (os, "fsync", _nothing),
+            ):
+                patches.enter_context(mock.patch.object(place, name, value))
             yield directory
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def _nothing(_: int) -> None: ...

@@ -272,8 +272,7 @@ class Machine:
     def hard_link(self, name: str, source: str) -> None:
         self._tree.hard_link(name, source)
         for session in self._here.sessions:
-            # If the name were removed before any look, no event would tell of writes through it.
-            session.status()
+            session.status()  # no event would tell of writes through a name that is removed before any look
 
     def touch(self, name: str, seconds: float) -> None:
         self._tree.touch(name, seconds)
@@ -383,9 +382,12 @@ class Machine:
 
     def set_clock(self, seconds: float) -> None:
         """Set the clock back; the files that were there are from the future then."""
-        real, real_ns = self._real_time, self._real_time_ns
-        self._exit.enter_context(mock.patch("time.time", lambda: real() + seconds))  # noqa: PT008
-        self._exit.enter_context(mock.patch("time.time_ns", lambda: real_ns() + int(seconds * 1e9)))  # noqa: PT008
+        now, now_ns = self._real_time, self._real_time_ns
+        for name, clock in (
+            ("time", lambda: now() + seconds),
+            ("time_ns", lambda: now_ns() + int(seconds * 1e9)),
+        ):
+            self._exit.enter_context(mock.patch.object(time, name, clock))
 
     def rest(self) -> None:
         """Let time stamps grow old enough to be relied on."""
@@ -568,7 +570,7 @@ _RULES: dict[str, _Rule] = {
 }
 
 _GIT_RULES: dict[str, _Rule] = {
-    "git": (12, lambda rng, _: {"command": rng.choice(COMMANDS)}),
+    "git": (20, lambda rng, _: {"command": rng.choice(COMMANDS)}),
     "commit": (3, lambda rng, _: {}),
     "go": (3, lambda rng, _: {"name": rng.choice(("tree", "linked", "clone"))}),
 }
@@ -619,8 +621,8 @@ def draw(rng: Random, length: int, kind: Kind) -> list[str]:
         "hot_files": rng.choice((0, 0, 1, 3)),
         "segments": rng.choice((1, 2, 4)),
         "segment_files": rng.choice((1, 10)),
-        "segment_share": rng.choice((0.1, 0.3)),
-        "rebuild_files": rng.choice((1, 1000)),
+        "segment_share": rng.choice((0.1, 0.5, 0.9)),
+        "rebuild_files": rng.choice((1, 1000, 1000, 1000)),
         "rest": 0.0,
         "quiet_s": 0.0,
     }

@@ -1,4 +1,4 @@
-"""``make soak``: the model test and the killing of servers, with other runs every time, as long as one likes.
+"""``make soak``: the model test and the killing of servers, with other runs every time.
 
     python -m model.soak [--seconds S] [--steps N] [--seed SEED] [--replay FILE]
 

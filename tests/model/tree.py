@@ -147,7 +147,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
 
 
 def content(words: Sequence[int], shape: str) -> bytes:
-    """The text of a file: a line for each of ``words`` (numbers in ``WORDS``), and what ``shape`` adds."""
+    """The text of a file: a line for each of ``words`` (numbers in ``WORDS``), changed as ``shape`` says."""
     lines = [f"the {WORDS[word]} of {number}" for number, word in enumerate(words)]
     text = "".join(line + "\n" for line in lines)
     if shape == "crlf":

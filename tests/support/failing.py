@@ -23,7 +23,7 @@ _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
 class Refusal:
-    """Refuses every change below ``below`` after the first ``allowed``; removing is always possible."""
+    """Refuses every change below a directory after the first ``allowed``. Removing is always possible."""
 
     def __init__(self, below: Path, allowed: int, error: int) -> None:
         self.refused = 0

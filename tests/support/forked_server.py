@@ -22,7 +22,7 @@ _PATIENCE_S = 60.0
 
 
 class ForkedServer:
-    """A server process for ``root`` with these thresholds: a child of this one, which may kill it."""
+    """A server process for ``root``, with the thresholds ``policy``: a child, which may be killed."""
 
     def __init__(self, root: Path, policy: Policy, before: Callable[[], None] = lambda: None) -> None:
         """``before`` is called in the server's process before it serves."""
