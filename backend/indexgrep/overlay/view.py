@@ -17,6 +17,7 @@ from __future__ import annotations
 import bisect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -137,20 +138,21 @@ class View:
     def _seen(self, paths: Sequence[bytes], found: npt.NDArray[np.void]) -> View:
         """The view of a universe of just these files, with these signatures."""
         unserved = np.ones(len(paths), np.bool_)
+        places: dict[bytes, int] = {}
         layers = []
         for layer in self.layers:
             names = layer.index.paths()
-            if names == paths:  # the usual case: nothing came or went
+            if names == paths:  # the usual case of a base: nothing came or went
                 live = unserved & (layer.stamps == found) & (found["mode"] != 0)
                 unserved &= ~live
             else:
-                numbers = {name: number for number, name in enumerate(names)}
-                documents = np.fromiter((numbers.get(path, -1) for path in paths), np.int64, len(paths))
-                serves = (documents >= 0) & unserved & (found["mode"] != 0)
-                serves[serves] = layer.stamps[documents[serves]] == found[serves]
-                live = np.zeros(len(names), np.bool_)
-                live[documents[serves]] = True
-                unserved &= ~serves
+                # By the names of the layer: those of a segment are few.
+                places = places or {path: place for place, path in enumerate(paths)}
+                at = np.fromiter(map(places.get, names, repeat(-1)), np.int64, len(names))
+                live = at >= 0
+                seen = at[live]
+                live[live] = unserved[seen] & (found["mode"][seen] != 0) & (layer.stamps[live] == found[seen])
+                unserved[at[live]] = False
             layers.append(replace(layer, live=live, live_count=int(np.count_nonzero(live))))
         return replace(
             self,
