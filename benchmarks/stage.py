@@ -151,7 +151,7 @@ class Stage:
 
         Returns the seconds from ``since`` (``perf_counter``) to the end of the first of two looks in a row
         that are normal, infinite when patience ends before, and all that was seen. The fastest search of a
-        look counts: files that every search must read show in all of them, what else the machine does in some.
+        look counts: files that all must read show in every one, what else the machine does in some.
         """
         seen: list[dict[str, float]] = []
         reached: float | None = None
