@@ -12,8 +12,9 @@ local api = vim.api
 
 local M = {}
 
---- Lines that are fetched at a time, about 0.1 ms of work: the grain in which the clock is looked at.
-local LINES = 256
+--- What is fetched at a time, so many lines and about so many bytes at most: 0.1 ms of work, the grain in
+--- which the clock is looked at. To convert takes longer.
+local LINES, BYTES, CONVERTED_BYTES = 256, 32 * 1024, 4 * 1024
 
 --- Options that say how a buffer is written.
 M.OPTIONS = { "fileformat", "fileencoding", "bomb", "binary", "endofline", "fixendofline", "endoffile" }
@@ -53,6 +54,14 @@ function M.size(buf)
   return api.nvim_buf_get_offset(buf, api.nvim_buf_line_count(buf))
 end
 
+--- Whether a loaded buffer is written in another encoding than the editor's own.
+---@param buf integer
+---@return boolean
+function M.is_converted(buf)
+  local name = api.nvim_get_option_value("fileencoding", { buf = buf })
+  return name ~= "" and name ~= "utf-8"
+end
+
 --- Whether a loaded buffer holds nothing at all, not even one empty line.
 ---@param buf integer
 ---@return boolean
@@ -65,6 +74,35 @@ local function is_void(buf)
   end)
 end
 
+--- Where the lines that are fetched next end.
+---@param buf integer
+---@param first integer
+---@param lines integer that the buffer has
+---@param most integer bytes
+---@return integer
+local function portion_end(buf, first, lines, most)
+  local offset = api.nvim_buf_get_offset
+  local count = math.min(LINES, lines - first)
+  while count > 1 and offset(buf, first + count) - offset(buf, first) > most do
+    count = math.floor(count / 2)
+  end
+  return first + count
+end
+
+--- (A pattern would be tried at each byte, which takes most of the time.)
+---@param text string
+---@return integer
+local function count_feeds(text)
+  local count, at = 0, text:find("\n", 1, true)
+  while at do
+    count, at = count + 1, text:find("\n", at + 1, true)
+  end
+  return count
+end
+
+--- Line ends as they stand in a string of Vim script.
+local ESCAPED = { ["\n"] = "\\n", ["\r\n"] = "\\r\\n" }
+
 --- Lines of a buffer as one text. Neovim joins them: as many strings as a buffer has lines, again and again,
 --- would make Lua's table of strings grow and shrink, and that holds the editor for longer than the rest.
 ---@param buf integer
@@ -73,26 +111,19 @@ end
 ---@param newline string
 ---@return string
 local function lines_of(buf, first, last, newline)
-  local text = vim.fn.eval(('join(getbufline(%d, %d, %d), "\\n")'):format(buf, first + 1, last))
-  local feeds
-  if newline == "\r" then
+  local is_mac = newline == "\r"
+  local separator = is_mac and "\n" or newline
+  local text =
+    vim.fn.eval(('join(getbufline(%d, %d, %d), "%s")'):format(buf, first + 1, last, ESCAPED[separator]))
+  if count_feeds(text) ~= last - first - 1 then
+    -- There are NUL bytes, which are line feeds in that text.
+    text = table.concat(api.nvim_buf_get_lines(buf, first, last, false), separator)
+  end
+  if is_mac then
     -- A line feed is only a character in such a file; a carriage return in the buffer stands for it.
-    feeds = select(2, text:gsub("\n", "\n"))
     text = text:gsub("[\r\n]", { ["\r"] = "\n", ["\n"] = "\r" })
-  else
-    text, feeds = text:gsub("\n", newline)
   end
-  if feeds == last - first - 1 then
-    return text
-  end
-  -- There are NUL bytes, which are line feeds in that text.
-  local lines = api.nvim_buf_get_lines(buf, first, last, false)
-  if newline == "\r" then
-    for index, line in ipairs(lines) do
-      lines[index] = line:gsub("\r", "\n")
-    end
-  end
-  return table.concat(lines, newline)
+  return text
 end
 
 --- Reads one buffer, as it is when the reading begins.
@@ -130,7 +161,8 @@ end
 --- Reads the next lines.
 ---@private
 function Reader:take()
-  local last = math.min(self.at + LINES, self.lines)
+  local most = self.encoding and CONVERTED_BYTES or BYTES
+  local last = portion_end(self.buf, self.at, self.lines, most)
   local text = lines_of(self.buf, self.at, last, self.newline)
   if last < self.lines or self.has_end then
     text = text .. self.newline
@@ -180,7 +212,7 @@ function M.reader(buf)
     stamp = stamp_of(tick, options),
     lines = is_void(buf) and 0 or api.nvim_buf_line_count(buf),
     newline = binary and "\n" or newline,
-    encoding = name ~= "" and name ~= "utf-8" and name or nil,
+    encoding = M.is_converted(buf) and name or nil,
     mark = options.bomb and not binary and encoding.mark(name) or "",
     has_end = options.endofline or (fixed and not binary),
     tail = options.endoffile and not fixed and "\26" or "",
