@@ -31,11 +31,11 @@ class Few:
 
 
 KINDS = {
-    "plain-sweep": Few(Kind(git=False, watch=False), 10),
-    "plain-watch": Few(Kind(git=False, watch=True), 14),
-    "git-sweep": Few(Kind(git=True, watch=False), 16),
-    "git-watch": Few(Kind(git=True, watch=True), 22),
-    "git-watch-keep": Few(Kind(git=True, watch=True, keep=True), 12),
+    "plain-sweep": Few(Kind(git=False, watch=False), 7),
+    "plain-watch": Few(Kind(git=False, watch=True), 10),
+    "git-sweep": Few(Kind(git=True, watch=False), 11),
+    "git-watch": Few(Kind(git=True, watch=True), 16),
+    "git-watch-keep": Few(Kind(git=True, watch=True, keep=True), 8),
 }
 
 
