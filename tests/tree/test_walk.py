@@ -207,7 +207,8 @@ def test_global_excludes(rg: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     config.write_text("[core]\nexcludesfile = ~/x\n")
     check(rg, root, WalkOptions())
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "none"))
-    default = Path(os.environ["XDG_CONFIG_HOME"], "git", "ignore")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    default = tmp_path / "config" / "git" / "ignore"
     default.parent.mkdir(parents=True)
     try:
         default.write_text("c\n")
