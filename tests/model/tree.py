@@ -63,7 +63,7 @@ WAYS = ("truncate", "in-place", "append", "rename", "anew", "mmap")
 #: Ignore files, and what they may say.
 IGNORE_FILES = (
     ".gitignore", "a/.gitignore", "lib/.gitignore", ".ignore", "lib/.ignore", "a/b/.ignore", ".rgignore",
-    "lib/deep/.rgignore", ".git/info/exclude",
+    "lib/deep/.rgignore", ".git/info/exclude", "../.ignore", "../.gitignore",
 )  # fmt: skip
 IGNORE_LINES = (
     "*.log", "!x.log", "/build/", "x.c", "!x.c", "/a", "a/", "lib/deep", "deep/", "!deep/", "*", "!*.c",
@@ -177,6 +177,11 @@ def content(words: Sequence[int], shape: str) -> bytes:
     if shape == "empty":
         return b""
     return text.encode()
+
+
+def ignore_rules(lines: Sequence[int]) -> bytes:
+    """An ignore file of these lines, by their numbers in ``IGNORE_LINES``."""
+    return "".join(f"{IGNORE_LINES[line]}\n" for line in lines).encode()
 
 
 def remove(directory: Path) -> None:
@@ -310,13 +315,14 @@ class Tree:
     def ignore(self, name: str, lines: Sequence[int] | None, way: str) -> None:
         """Write an ignore file (``lines`` are numbers in ``IGNORE_LINES``), or remove it."""
         with self._attempt():
-            path = self.path(name)
+            above = name.startswith("../")
+            path = os.fsencode(self.root.parent / name[3:]) if above else self.path(name)
             if lines is None:
                 os.unlink(path)
                 return
             if not name.startswith(".git/"):  # without git there is none
                 os.makedirs(os.path.dirname(path), exist_ok=True)
-            _WRITERS[way](path, "".join(f"{IGNORE_LINES[line]}\n" for line in lines).encode())
+            _WRITERS[way](path, ignore_rules(lines))
 
     def hold(self, name: str) -> None:
         """Open a file, to write to it later wherever it is then."""
@@ -330,6 +336,19 @@ class Tree:
             if self._held:
                 os.pwrite(self._held[-1], content(words, "plain"), 0)
 
+    def replace(self) -> None:
+        """Put a copy in the whole tree's place."""
+        self.release()
+        aside = self.root.with_name(f"{self.root.name}-aside")
+        os.rename(self.root, aside)
+        try:
+            shutil.copytree(aside, self.root, symlinks=True)
+        except OSError:  # permissions are in the way
+            remove(self.root)
+            os.rename(aside, self.root)
+        else:
+            remove(aside)
+
     def release(self) -> None:
         """Close the files that are held."""
         while self._held:
@@ -339,16 +358,7 @@ class Tree:
 
     def init(self) -> None:
         """Make the tree a repository with two branches that differ in most files."""
-        self.git("init", "--template=")
-        for name, value in (
-            ("gc.auto", "0"),
-            ("maintenance.auto", "false"),
-            ("advice.detachedHead", "false"),
-        ):
-            self.git("config", name, value)
-        (self.root / ".git" / "info").mkdir()
-        self.git("add", "--all", "--force")
-        self.git("commit", "--message", "first")
+        self.version()
         self.git("switch", "--create", "side")
         for number, path in enumerate(PATHS[::2]):
             self.write(path, (number % 8, 3, 5), "plain", "truncate", False)
@@ -358,6 +368,36 @@ class Tree:
         self.git("add", "--all", "--force")
         self.git("commit", "--message", "side")
         self.git("switch", "main")
+
+    def version(self) -> None:
+        """Make the tree a repository with one commit, if it is none."""
+        if os.path.lexists(self.root / ".git"):
+            return
+        self.git("init", "--template=")
+        for name, value in (
+            ("gc.auto", "0"),
+            ("maintenance.auto", "false"),
+            ("advice.detachedHead", "false"),
+        ):
+            self.git("config", name, value)
+        (self.root / ".git" / "info").mkdir(exist_ok=True)
+        self.git("add", "--all", "--force")
+        self.git("commit", "--message", "first")
+
+    def unversion(self) -> None:
+        """Take the repository away, and leave the files."""
+        with self._attempt():
+            if self.is_repository():
+                remove(self.root / ".git")
+            else:
+                os.unlink(self.root / ".git")
+
+    def nest(self, name: str) -> None:
+        """Make a folder a repository of its own."""
+        with self._attempt():
+            path = os.fsdecode(self.path(name))
+            self.git("init", "--template=", path)
+            self.git("-C", path, "commit", "--allow-empty", "--message", "nested")
 
     def is_repository(self) -> bool:
         return (self.root / ".git").is_dir()
