@@ -162,8 +162,8 @@ class Client:
         ``progress`` is called with the states that the server pushes. With ``wait`` the call returns when the
         build (also one that was running before) has ended, and raises the error that it failed with.
         """
-        self._progress.clear()
         answer = self._call("index", [{"force": force}])
+        self._progress.clear()  # what came before the answer is about earlier builds, or of no interest now
         if not answer["started"] and answer["reason"] != "running":
             return False
         while wait:

@@ -194,6 +194,15 @@ def test_index_with_progress(root: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         assert phases == ["scan", "extract", "merge", "ready"]
 
 
+def test_index_is_not_taken_in_by_the_end_of_an_earlier_build(root: Path) -> None:
+    """Its last words wait unread in the socket of whoever said hello."""
+    with Client(root) as client, Client(root) as other:
+        client.status()
+        other.index(force=True)
+        assert client.index(force=True)
+        assert client.status()["index"]["state"] == "ready"
+
+
 def test_index_waits_for_a_build_that_runs_already(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_STATE", "missing")
     with Client(root) as client:
